@@ -1,14 +1,12 @@
 """``viper ace``: banks of in-context examples, and settings tuned on labelled samples.
 
 Subcommands that load models have modules of their own (`_COMMANDS`); the others are here. `check`
-reads the bank, `_checked` parses each program against its API, and `_run` runs those that hold on
-their own sample, with one reasoner for all APIs of one library.
+reads the bank, parses each program against its API, and runs those that hold on their own sample.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ import click
 from viper.ace.bank import merged, read_bank, write_bank
 from viper.ace.bank_validation import (
     ExampleCheck,
+    ExampleSample,
     SampleSource,
     check_program,
     check_text,
@@ -27,12 +26,12 @@ from viper.ace.bank_validation import (
 from viper.api.library import Library, library_for
 from viper.commands import options as cli
 from viper.commands.lazy_group import LazyGroup
-from viper.commands.terminal import counter, echo_json, echo_table
+from viper.commands.terminal import counter, echo_json, echo_table, note
 from viper.data.sample import DatasetSpec
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
-from viper.profiles.wiring import Profile
+from viper.escape import for_terminal
 from viper.reasoner import Reasoner
-from viper.schema import Example, to_json
+from viper.schema import to_json
 
 _BANK = click.Path(path_type=Path)
 
@@ -42,7 +41,7 @@ _QUERY_CHARACTERS = 60
 _COMMANDS = {
     "mine": ("viper.commands.ace_mine:mine",
         "Mine a bank: answer labelled samples and keep the best programs."),
-    "describe": ("viper.commands.ace_describe:describe",
+    "describe": ("viper.commands.ace_mine:describe",
         "Make a bank without labels, from a description of the data set."),
     "pool": ("viper.commands.pool:pool",
         "Manage the demonstration pool: add, export, prune, rollback, show, start."),
@@ -84,13 +83,23 @@ def show(bank: Path, programs: bool, as_json: bool) -> None:
     items = read_bank(bank).items
     if as_json:
         echo_json([to_json(example) for example in items])
-        return
-    if not programs:
-        header = ("n", "task", "api", "kind", "score", "lines", "query")
-        echo_table(header, [_line(number, item) for number, item in enumerate(items, start=1)])
-        return
-    for number, example in enumerate(items, start=1):
-        click.echo(_in_full(number, example))
+    elif not programs:
+        rows = []
+        for number, item in enumerate(items, start=1):
+            lines = item.program.strip("\n").count("\n") + 1
+            about = (number, item.task, item.api, item.kind or "-", f"{item.score:.2f}", lines)
+            rows.append((*about, for_terminal(item.query, _QUERY_CHARACTERS)))
+        echo_table(("n", "task", "api", "kind", "score", "lines", "query"), rows)
+    else:
+        for number, item in enumerate(items, start=1):
+            source = " ".join(filter(None, (item.set, item.split, item.sample_id))) or "nowhere"
+            choices = f"\noptions: {'; '.join(item.options)}" if item.options else ""
+            click.echo(
+                f"{number}. {item.task}, {item.api}, {item.kind or 'no kind'}, score "
+                f"{item.score:.2f}, from {source}, seed {item.seed}, by {item.llm}\n"
+                f"query: {item.query}{choices}\n"
+                + "".join(f"    {line}\n" for line in item.program.strip("\n").split("\n"))
+            )
 
 
 @ace.command(short_help="Merge several banks into one.")
@@ -152,108 +161,62 @@ def check(options: CheckOptions, bank: Path) -> int:
     examples = read_bank(bank).items
     if options.api is not None:
         examples = tuple(replace(example, api=options.api) for example in examples)
-    checked = _checked(examples, options)
-    holding = [result.example for result in checked if result.state != "broken"]
-    if options.out is not None:
-        write_bank(options.out, holding)
-        click.echo(f"{options.out}: {len(holding)} examples", err=True)
-    _echo(checked, options.as_json)
-    return EXIT_OK if len(holding) == len(checked) else EXIT_FAILED
-
-
-def _checked(examples: Sequence[Example], options: CheckOptions) -> list[ExampleCheck]:
     profile = cli.open_profile(options)
     libraries: dict[str, Library | str] = {}
-    checks = []
+    checked = []
     for number, example in enumerate(examples, start=1):
-        if example.api not in libraries:
+        api = example.api
+        if api not in libraries:
             try:
-                own = _api_of(example, profile) is None
-                libraries[example.api] = profile.library() if own else library_for(example.api)
+                own = api == profile.document.run.api  # its files stand beside the profile
+                libraries[api] = profile.library() if own else library_for(api)
             except UsageError as error:
-                libraries[example.api] = str(error)
-        library = libraries[example.api]
+                libraries[api] = str(error)
+        library = libraries[api]
         if isinstance(library, str):
-            checks.append(ExampleCheck(number, example, "broken", library))
+            checked.append(ExampleCheck(number, example, "broken", library))
         else:
-            checks.append(check_text(number, example, library, listed=options.api is not None))
-    return _run(checks, libraries, profile, options)
-
-
-def _api_of(example: Example, profile: Profile) -> str | None:
-    """Return an example's API, or None for the profile's own, whose files stand beside it."""
-    return None if example.api == profile.document.run.api else example.api
-
-
-def _run(
-    checked: list[ExampleCheck],
-    libraries: dict[str, Library | str],
-    profile: Profile,
-    options: CheckOptions,
-) -> list[ExampleCheck]:
-    """Run the programs that parse, with one reasoner for all APIs of one library."""
+            checked.append(check_text(number, example, library, listed=options.api is not None))
+    # The programs that parse run on their samples, with one reasoner for all APIs of one library.
     places = [place for place, result in enumerate(checked) if result.state != "broken"]
     data = SampleSource(options.set_name, DatasetSpec(options.root, options.split))
     samples = samples_of([checked[place].example for place in places], data)
-    of_library: dict[Any, list[int]] = {}
-    for index, place in enumerate(places):
-        excused = not_run(checked[place], samples[index])
+    of_library: dict[Any, list[tuple[int, ExampleSample]]] = {}
+    for place, sample in zip(places, samples, strict=True):
+        excused = not_run(checked[place], sample)
         if excused is None:
-            of_library.setdefault(libraries[checked[place].example.api], []).append(index)
+            library = libraries[checked[place].example.api]
+            of_library.setdefault(library, []).append((place, sample))
         else:
             checked[place] = excused
     with counter("checking", sum(map(len, of_library.values()))) as advance:
-        for indices in of_library.values():
-            api = _api_of(checked[places[indices[0]]].example, profile)
-            opened = cli.open_profile(replace(options, api=api)).without_examples()
+        for runs in of_library.values():
+            api = checked[runs[0][0]].example.api
+            api_of_runs = None if api == profile.document.run.api else api
+            opened = cli.open_profile(replace(options, api=api_of_runs)).without_examples()
             with Reasoner(opened, preload=False) as reasoner:
-                for index in indices:
-                    place = places[index]
-                    checked[place] = check_program(checked[place], samples[index], reasoner)
+                for place, sample in runs:
+                    checked[place] = check_program(checked[place], sample, reasoner)
                     advance("")
-    return checked
-
-
-def _echo(checked: Sequence[ExampleCheck], as_json: bool) -> None:
-    if as_json:
-        echo_json([_record(result) for result in checked])
-        return
-    rows = [
-        (str(row.number), row.state, row.example.task, row.example.api, row.example.sample_id,
-         "; ".join(filter(None, (row.why, row.note))) or "-")
-        for row in checked
-    ]  # fmt: skip
-    echo_table(("n", "state", "task", "api", "sample", "why"), rows)
-    counts = Counter(result.state for result in checked)
-    click.echo(", ".join(f"{counts[state]} {state}" for state in ("ok", "broken", "not run")))
-
-
-def _record(result: ExampleCheck) -> dict[str, Any]:
-    record = {name: getattr(result, name) for name in ("number", "state", "why", "note", "score")}
-    named = ("task", "api", "sample_id", "query")
-    record["mined_score"] = result.example.score
-    return record | {name: getattr(result.example, name) for name in named}
-
-
-def _line(number: int, example: Example) -> tuple[str, ...]:
-    query = " ".join(example.query.split())
-    cut = query if len(query) <= _QUERY_CHARACTERS else query[: _QUERY_CHARACTERS - 1] + "…"
-    lines: Any = (
-        str(number),
-        example.task,
-        example.api,
-        example.kind or "-",
-        f"{example.score:.2f}",
-    )
-    return (*lines, str(example.program.strip("\n").count("\n") + 1), cut)
-
-
-def _in_full(number: int, example: Example) -> str:
-    source = " ".join(filter(None, (example.set, example.split, example.sample_id)))
-    options = f"\noptions: {'; '.join(example.options)}" if example.options else ""
-    return (
-        f"{number}. {example.task}, {example.api}, {example.kind or 'no kind'}, "
-        f"score {example.score:.2f}, from {source or 'nowhere'}, seed {example.seed}, "
-        f"by {example.llm}\nquery: {example.query}{options}\n"
-        + "".join(f"    {line}\n" for line in example.program.strip("\n").split("\n"))
-    )
+    holding = [result.example for result in checked if result.state != "broken"]
+    if options.out is not None:
+        write_bank(options.out, holding)
+        note(f"{options.out}: {len(holding)} examples")
+    if options.as_json:
+        records = []
+        for result in checked:
+            record = {n: getattr(result, n) for n in ("number", "state", "why", "note", "score")}
+            record["mined_score"] = result.example.score
+            names = ("task", "api", "sample_id", "query")
+            records.append(record | {name: getattr(result.example, name) for name in names})
+        echo_json(records)
+    else:
+        rows = [
+            (row.number, row.state, row.example.task, row.example.api, row.example.sample_id,
+             "; ".join(filter(None, (row.why, row.note))) or "-")
+            for row in checked
+        ]  # fmt: skip
+        echo_table(("n", "state", "task", "api", "sample", "why"), rows)
+        counts = Counter(result.state for result in checked)
+        click.echo(", ".join(f"{counts[state]} {state}" for state in ("ok", "broken", "not run")))
+    return EXIT_OK if len(holding) == len(checked) else EXIT_FAILED

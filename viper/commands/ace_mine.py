@@ -1,29 +1,39 @@
-"""``viper ace mine``: in-context examples from labelled samples, answered zero-shot.
+"""``viper ace mine`` and ``viper ace describe``: banks of in-context examples.
 
-`mine` chooses the samples and calls `_mined` for each API: a `Campaign` answers what the stored run
-lacks, and its rows become candidates. `select` keeps the best of all, and `write_examples` writes
-the bank. `tell_spent` and `write_examples` also serve ``viper ace describe``.
+`mine` answers labelled samples zero-shot: for each API a `Campaign` answers what the stored run
+lacks, and its rows become candidates, of which `select` keeps the best. `describe` needs no labels:
+it lets the language model write queries from a description of the data set (`_written`, resumable),
+draws media for them, and answers each query on several media in a stored run. The queries whose
+programs agree become the bank.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 
+from viper.ace import description as describing
 from viper.ace.bank import write_bank
+from viper.ace.generate import QueryStore, Request, generate, read_description, read_query_file
 from viper.ace.mining import ExampleSource, Shots, candidates, work_folder
-from viper.ace.select import Candidate, Selection, select
+from viper.ace.select import Selection, agreed, best_first, kept, select
 from viper.commands import options as cli
-from viper.commands.terminal import evaluation_progress, hint_to_go_on, status
-from viper.data.sample import DatasetSpec, Sample
+from viper.commands.terminal import evaluation_progress, hint_to_go_on, note, status
+from viper.data.sample import DatasetSpec
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
-from viper.evaluate.campaign import Budget, Campaign, RunEnd
+from viper.evaluate.campaign import Budget, Campaign
 from viper.evaluate.evaluation import read_ids
+from viper.models.llm.protocol import LLM
 from viper.reasoner import Reasoner
-from viper.schema import Example, to_json
+from viper.schema import Example, Query, to_json
+
+# Enough for the usual kinds of queries of a data set, in two requests (`A_REPLY` each).
+QUERIES = 50
+TASKS = ("ground", "question", "choice", "statement")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +44,7 @@ class MineOptions(cli.ProfileChoice):
     data: str = cli.option("--data", default="world", metavar="SET",
         help="Data set (see viper data list), or your FILE.csv or FILE.jsonl.")
     root: Path | None = cli.given_by(cli.root_option)
-    split: str | None = cli.option("--split", metavar="NAME",
-        help="Split of the labelled samples. By default train.")
+    split: str | None = cli.split_field("Split of the labelled samples. By default train.")
     shots: int = cli.option("--shots", type=click.IntRange(1, 10_000), default=100,
         help="Number of labelled samples to answer, drawn at random; in the embedded world, for "
              "each family of queries.")
@@ -44,7 +53,7 @@ class MineOptions(cli.ProfileChoice):
     spread: bool = cli.option("--spread",
         help="Draw the kinds of query in turn, so that each has the same share; the kinds are "
              "those of the report of the data set.")
-    seed: int = cli.given_by(cli.seed_option())
+    seed: int = cli.seed_field()
     programs: int = cli.option("--programs", type=click.IntRange(1, 100), default=1,
         help="Number of programs for each sample.")
     temperature: float | None = cli.option("--temperature", type=click.FloatRange(0, 2),
@@ -58,14 +67,13 @@ class MineOptions(cli.ProfileChoice):
     random_keep: bool = cli.option("--random-keep",
         help="Keep random programs that gave an answer, whatever their score. This is the ablation "
              "of the choice of the best.")
-    out: Path = cli.option("--out", type=cli.OutPath(), required=True, metavar="BANK",
-        help="Bank to write.")
+    out: Path = cli.out_field("BANK", "Bank to write.")
     apis: tuple[str, ...] = cli.option("--api", default=("abstract", "vipergpt"),
         metavar="NAME[+FILE.py]",
         help="API to write programs for; repeatable. The bank holds the examples of all APIs.")
     budget: int | None = cli.option("--budget", type=click.IntRange(1), metavar="N",
         help="Maximum number of requests to the language model, over all APIs and sessions.")
-    workers: int = cli.given_by(cli.workers_option())
+    workers: int = cli.workers_field()
     work: Path | None = cli.option("--work", type=cli.OutPath(), metavar="DIR",
         help="Folder for the answers. By default BANK.mining.")
     # fmt: on
@@ -99,50 +107,184 @@ def mine(options: MineOptions) -> int:
     with status("reading samples"):
         samples = shots.samples()
     selection = Selection(options.keep, options.agree, options.random_keep, options.seed)
-    examples, llm_calls = [], 0
+    examples, llm_calls, evaluation = [], 0, shots.evaluation()
     for api in dict.fromkeys(options.apis):
-        candidates_of_api, ended = _mined(options, api, llm_calls, shots, samples)
-        llm_calls += ended.running.llm_calls
+        budget = Budget(llm_calls=None if options.budget is None else options.budget - llm_calls)
+        profile = cli.open_profile(replace(options, api=api)).without_examples()
+        folder = work_folder(options.out, api, options.work)
+        with Reasoner(profile, preload=False) as reasoner:
+            with status(f"{api}: loading models"):
+                document, execution = to_json(profile.document), {"workers": options.workers}
+                campaign = Campaign.of(evaluation, samples, reasoner, document, execution)
+            with hint_to_go_on():
+                rows, ended = campaign.answer(folder, options.workers, budget, evaluation_progress)
+            library, model_id = reasoner.components.library, reasoner.components.llm.model_id
+            source = ExampleSource(evaluation, api, library, model_id)
+            candidates_of_api = candidates(rows, samples, source)
         running = ended.running
+        llm_calls += running.llm_calls
         programs = f"{running.done} of {running.total} programs"
-        click.echo(f"{api}: {programs}, mean score {running.mean:.3f}", err=True)
+        note(f"{api}: {programs}, mean score {running.mean:.3f}")
         if ended.reason == "budget":
             tell_spent(options.budget, f" for {api}")
         examples += select(candidates_of_api, selection)
     return write_examples(options.out, examples)
 
 
-def _mined(
-    options: MineOptions, api: str, llm_calls: int, shots: Shots, samples: list[Sample]
-) -> tuple[list[Candidate], RunEnd]:
-    """Answer what the store of the API lacks, and return all candidates and how the run ended."""
-    budget = Budget(llm_calls=None if options.budget is None else options.budget - llm_calls)
-    profile = cli.open_profile(replace(options, api=api)).without_examples()
-    folder, evaluation = work_folder(options.out, api, options.work), shots.evaluation()
-    with Reasoner(profile, preload=False) as reasoner:
-        with status(f"{api}: loading models"):
+@dataclass(frozen=True, kw_only=True)
+class DescribeOptions(cli.ProfileChoice):
+    """Argument and options of ``viper ace describe``."""
+
+    # fmt: off
+    description: Path | None = cli.given_by(click.argument("description", required=False,
+        type=click.Path(path_type=Path), metavar="[SHEET.txt]"))
+    task: str = cli.option("--task", type=click.Choice(TASKS), required=True,
+        help="Task of the queries.")
+    queries: int | None = cli.option("--queries", type=click.IntRange(1, 10_000), metavar="N",
+        help=f"Number of queries to write. By default {QUERIES}, or all of --queries-from.")
+    queries_from: Path | None = cli.option("--queries-from", metavar="FILE",
+        help="File with your own queries, one on each line, options after vertical bars; or JSON "
+             "lines with query and options. Use it if the language model only writes programs, as "
+             "in profile embedded.")
+    data: str = cli.option("--data", default="world", metavar="SET",
+        help="Data set that provides the media; its labels are not used.")
+    split: str | None = cli.split_field("Split that provides the media. By default train.")
+    root: Path | None = cli.given_by(cli.root_option)
+    media: int = cli.option("--media", type=click.IntRange(1, 100), default=3,
+        help="Number of images or videos to answer each query on, drawn at random.")
+    seed: int = cli.seed_field("First random seed; it chooses the media and seeds the sampling.")
+    programs: int = cli.option("--programs", type=click.IntRange(2, 100), default=5,
+        help="Number of programs for each query and image or video.")
+    temperature: float = cli.option("--temperature", type=click.FloatRange(0, 2, min_open=True),
+        default=0.4, help="Temperature of the programs.")
+    agree: int = cli.option("--agree", type=click.IntRange(2, 100), default=3,
+        help="Number of programs that must give the same answer for one of them to be kept.")
+    keep: int = cli.option("--keep", type=click.IntRange(1, 10_000), default=16,
+        help="Number of examples to keep.")
+    budget: int | None = cli.option("--budget", type=click.IntRange(1), metavar="LLM_CALLS",
+        help="Maximum number of requests to the language model, over all sessions.")
+    workers: int = cli.workers_field("Number of programs to run at the same time.")
+    out: Path = cli.out_field("BANK", "Bank to write.")
+    work: Path | None = cli.option("--work", type=cli.OutPath(), metavar="DIR",
+        help="Folder for queries and answers. By default BANK.sheet.")
+    api: str | None = cli.given_by(cli.api_option)
+    # fmt: on
+
+
+@click.command()
+@cli.options_as(DescribeOptions)
+def describe(options: DescribeOptions) -> int:
+    """Make a bank without labels, from the description of a data set in SHEET.txt.
+
+    The language model of the profile writes queries that suit the data set. It answers each query
+    several times, zero-shot, on a few images or videos of the set. If enough programs give the same
+    answer, one of them is kept: agreement replaces the label. A model also agrees with itself on
+    its systematic errors, so look at the bank before you trust it.
+
+    Queries and answers are stored at once in BANK.sheet. After Ctrl-C or a crash, the same command
+    continues. With another --agree or --keep it selects again without asking a model. The exit
+    code is 1 if no program is kept.
+
+    \b
+    viper ace describe sheet.txt --data gqa --root gqa --task question --out bank.jsonl
+    viper ace describe --queries-from queries.txt --data world --task ground --out bank.jsonl
+    """
+    if options.description is None and options.queries_from is None:
+        raise UsageError(
+            "no SHEET.txt; name a description, or your queries with --queries-from FILE"
+        )
+    if options.agree > options.programs:
+        raise UsageError(
+            f"--agree {options.agree} of --programs {options.programs}: no query can reach it"
+        )
+    text, queries, llm_calls = "", [], 0
+    if options.queries_from is not None:
+        queries = read_query_file(options.queries_from, options.task)[: options.queries]
+        note(f"queries: {len(queries)} of {options.queries_from}")
+    elif options.description is not None:
+        text = read_description(options.description)
+    spec = DatasetSpec(options.root, options.split, options.seed)
+    sampling = (options.media, options.programs, options.temperature)
+    plan = describing.SamplingPlan(options.data, options.task, spec, *sampling)
+    profile = cli.open_profile(options).without_examples()
+    with status("reading the set"):
+        pool, evaluation = plan.pool(), plan.evaluation()
+    work = options.work or options.out.with_name(options.out.name + ".sheet")
+    with Reasoner(profile, preload=False) as reasoner, hint_to_go_on():
+        components = reasoner.components
+        if options.queries_from is None:
+            of_videos = {sample.media for sample in pool} == {"video"}
+            request = Request(
+                text,
+                options.task,
+                options.queries or QUERIES,
+                options.seed,
+                "videos" if of_videos else "pictures",
+            )
+            queries, llm_calls = _written(components.llm, request, work, options.budget)
+            if llm_calls == options.budget:  # queries are incomplete: start no run
+                tell_spent(llm_calls)
+                return EXIT_FAILED
+        attempts = describing.media_queries(queries, pool, plan)
+        samples = [attempt.sample for attempt in attempts]
+        with status("loading models"):
             document, execution = to_json(profile.document), {"workers": options.workers}
             campaign = Campaign.of(evaluation, samples, reasoner, document, execution)
-        with hint_to_go_on():
-            rows, ended = campaign.answer(folder, options.workers, budget, evaluation_progress)
-        components = reasoner.components
-        source = ExampleSource(evaluation, api, components.library, components.llm.model_id)
-        return candidates(rows, samples, source), ended
+        manifest = replace(campaign.manifest, metric=describing.METRIC)
+        todo = describing.work_items(attempts, plan)
+        campaign = replace(campaign, manifest=manifest, todo=todo)
+        budget = Budget(llm_calls=None if options.budget is None else options.budget - llm_calls)
+        folder = work_folder(options.out, components.settings.api, work)
+        rows, ended = campaign.answer(folder, options.workers, budget, evaluation_progress)
+        answered = ended.running.done - ended.running.failed
+        note(f"programs: {ended.running.done} of {ended.running.total}, {answered} gave an answer")
+        if ended.reason == "budget":
+            tell_spent(options.budget)
+        api, model_id = components.settings.api, components.llm.model_id
+        source = ExampleSource(evaluation, api, components.library, model_id)
+        programs = describing.programs_by_query(rows, attempts, source)
+    verdicts = [agreed(media, options.agree) for media in programs]
+    examples = [verdict.example for verdict in verdicts if verdict.example is not None]
+    bank = kept(best_first(examples), options.keep)
+    counts = Counter(verdict.why for verdict in verdicts)
+    left_out = {
+        "no program gave an answer": counts["unanswered"],
+        f"fewer than {options.agree} agreed": counts["disagreed"],
+        "not asked any more": counts["unasked"],
+        f"beyond --keep {options.keep}": counts["agreed"] - len(bank),
+    }
+    why = ", ".join(f"{count} {reason}" for reason, count in left_out.items() if count)
+    note(f"kept: {len(bank)} of {len(verdicts)} queries" + (f"; {why}" if why else ""))
+    return write_examples(options.out, bank)
+
+
+def _written(llm: LLM, request: Request, work: Path, budget: int | None) -> tuple[list[Query], int]:
+    """Return the queries that a model writes, and the number of requests that they took."""
+    with status("asking for queries"):
+        store = QueryStore(work, request, llm.model_id)
+        generated = generate(llm, request, store.load(), most=budget, on_reply=store.save)
+    if not generated.queries:
+        raise UsageError(
+            f"{llm.model_id} wrote no usable query in {generated.replies} replies; a model that "
+            "only writes programs needs queries of your own: --queries-from FILE"
+        )
+    count = f"{len(generated.queries)} of {request.count} requested"
+    note(f"queries: {count}, in {generated.replies} replies")
+    return list(generated.queries), generated.replies
 
 
 def tell_spent(budget: int | None, what: str = "") -> None:
     """Print that the budget is spent, and how to continue."""
-    click.echo(
+    note(
         f"viper: the budget of {budget} calls leaves no more{what}; to go on: the same line with a "
-        "larger --budget",
-        err=True,
+        "larger --budget"
     )
 
 
 def write_examples(out: Path, examples: Sequence[Example]) -> int:
     """Write the bank unless it would be empty, and return the exit code."""
     if not examples:
-        click.echo("viper: no program to keep; the bank is not written", err=True)
+        note("viper: no program to keep; the bank is not written")
         return EXIT_FAILED
     write_bank(out, examples)
     click.echo(f"{out}: {len(examples)} examples")

@@ -1,8 +1,8 @@
 """``viper ace tune``: tune temperature and thresholds on a few labelled samples.
 
 `_plan` lists the settings with the values to try. For each setting, `sweep` answers the samples
-once with every value, in stored runs, while the others stay as they are. `_write` puts the best
-values into a copy of the profile.
+once with every value, in stored runs, while the others stay as they are. The best values go into a
+copy of the profile, whose comments stay.
 """
 
 from __future__ import annotations
@@ -17,20 +17,12 @@ from typing import Any
 import click
 
 from viper.commands import options as cli
-from viper.commands.terminal import hint_to_go_on
+from viper.commands.terminal import hint_to_go_on, note
 from viper.data.sample import DatasetSpec
 from viper.errors import UsageError
-from viper.evaluate.campaign import SampledEvaluation
+from viper.evaluate.campaign import RunProgress, SampledEvaluation
 from viper.evaluate.evaluation import Evaluation
-from viper.evaluate.sweep import (
-    TEMPERATURE,
-    SweepResult,
-    SweepSetup,
-    current_value,
-    sweep,
-    values_between,
-)
-from viper.profiles.document import ProfileDocument
+from viper.evaluate.sweep import TEMPERATURE, SweepSetup, current_value, sweep, values_between
 from viper.profiles.files import whole_api, with_values
 from viper.schema import to_json
 from viper.storage.files import write_file
@@ -56,8 +48,7 @@ class TuneOptions(cli.ProfileChoice):
         help="Answer this split as well, and print how well the labelled samples predict it.")
     limit: int = cli.option("--limit", type=click.IntRange(2), default=300,
         help="Maximum number of samples of --validate.")
-    seed: int = cli.given_by(
-        cli.seed_option("Random seed for the choice of samples and for sampling."))
+    seed: int = cli.seed_field("Random seed for the choice of samples and for sampling.")
     temperatures: str = cli.option("--temperatures", default=TEMPERATURES, metavar="A, B, …",
         help='Temperatures to try for the language model; "" keeps its temperature.')
     values: tuple[str, ...] = cli.option("--threshold", metavar="NAME=A, B, …",
@@ -65,8 +56,7 @@ class TuneOptions(cli.ProfileChoice):
              "detector.threshold between floor and start of the profile.")
     examples_bank: str | None = cli.option("--bank", metavar="FILE",
         help="Bank of in-context examples that replaces the bank of the profile.")
-    out: Path = cli.option("--out", type=cli.OutPath(), required=True, metavar="FILE.toml",
-        help="Profile to write.")
+    out: Path = cli.out_field("FILE.toml", "Profile to write.")
     work: Path | None = cli.option("--work", type=cli.OutPath(), metavar="DIR",
         help="Folder for the answers. By default FILE.toml.tuning.")
     as_json: bool = cli.option("--json", help="Print one JSON list.")
@@ -89,21 +79,63 @@ def tune(options: TuneOptions) -> None:
     viper ace tune --data refcoco --root refer --profile local --shots 16 \\
         --threshold "detector.threshold=0.05, 0.10, 0.15, 0.20" --out tuned.toml
     """
+
+    def draw(split: str, limit: int) -> SampledEvaluation:
+        spec = DatasetSpec(options.root, split, options.seed)
+        return SampledEvaluation.of(Evaluation(options.set_name, spec, limit, (options.seed,)))
+
+    def on_progress(name: str, running: RunProgress) -> None:
+        if running.done == running.total or running.fresh % 50 == 0:
+            note(f"{name}: {running.done}/{running.total}, mean {running.mean:.3f}")
+
     out = cli.free_profile(options.out)
     profile = cli.open_profile(options)
     with closing(profile.components()) as components, hint_to_go_on():
         plan = _plan(components, options)
-        work = options.work or out.with_name(out.name + ".tuning")
-        swept = SweepSetup(*_sampled(options), work, to_json(profile.document))
-        sweeps = [sweep(components, name, values, swept, _say) for name, values in plan.items()]
-    run = {"bank": profile.document.bank} if options.examples_bank else {}
+        split, validate = options.split, options.validate
+        if validate == split:
+            raise UsageError(
+                f"--validate {validate}: the shots are from there; choose another split"
+            )
+        swept = SweepSetup(
+            draw(split, options.shots),
+            draw(validate, options.limit) if validate else None,
+            options.work or out.with_name(out.name + ".tuning"),
+            to_json(profile.document),
+        )
+        sweeps = [
+            sweep(components, name, values, swept, on_progress) for name, values in plan.items()
+        ]
+    document = profile.document
+    run: dict[str, Any] = {"bank": document.bank} if options.examples_bank else {}
     if options.api:
         run["api"] = whole_api(options.api, Path())
-    _write(profile.document, sweeps, run, out)
-    click.echo(
-        json.dumps([setting.to_json() for setting in sweeps]) if options.as_json else _table(sweeps)
-    )
-    click.echo(out, err=True)
+    chosen = {setting.name: setting.chosen.value for setting in sweeps}
+    if TEMPERATURE in chosen:
+        run["temperature"] = chosen.pop(TEMPERATURE)
+    sensitivities = {}
+    for name, value in chosen.items():
+        threshold = document.tools.sensitivities[name]
+        before = threshold.start if threshold.fixed is None else threshold.fixed
+        start = max(value, round(value * threshold.start / before, 3)) if before else value
+        floor = min(value, threshold.floor)
+        sensitivities[name] = replace(threshold, fixed=value, start=start, floor=floor)
+    assert document.path is not None
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_file(out, with_values(document.path, out.stem, run, sensitivities))
+    if options.as_json:
+        click.echo(json.dumps([setting.to_json() for setting in sweeps]))
+    for setting in () if options.as_json else sweeps:
+        click.echo(f"{setting.name} (was {setting.current:g}): {setting.chosen.value:g} is chosen")
+        for candidate in setting.points:
+            full = "" if candidate.full is None else f"   full {candidate.full:.3f}"
+            mark = "  <-" if candidate is setting.chosen else ""
+            click.echo(f"  {candidate.value:<6g} shots {candidate.shots:.3f}{full}{mark}")
+        if setting.agreement is not None:
+            click.echo(f"  agreement of the two orders: Kendall's tau {setting.agreement:+.2f}")
+        if setting.regret is not None:
+            click.echo(f"  given away by choosing on the shots: {setting.regret:.3f}")
+    note(out)
 
 
 def _plan(components: Components, options: TuneOptions) -> dict[str, Sequence[float]]:
@@ -133,59 +165,3 @@ def _numbers(spelling: str, text: str) -> list[float]:
     if not all(0 <= value <= 2 for value in numbers):
         raise UsageError(f"{spelling} {text!r}: expected numbers from 0 to 2")
     return numbers
-
-
-def _sampled(options: TuneOptions) -> tuple[SampledEvaluation, SampledEvaluation | None]:
-    def draw(split: str, limit: int) -> SampledEvaluation:
-        spec = DatasetSpec(options.root, split, options.seed)
-        return SampledEvaluation.of(Evaluation(options.set_name, spec, limit, (options.seed,)))
-
-    split, validate = options.split, options.validate
-    if validate == split:
-        raise UsageError(f"--validate {validate}: the shots are from there; choose another split")
-    return draw(split, options.shots), draw(validate, options.limit) if validate else None
-
-
-def _say(name: str, running: Any) -> None:
-    if running.done == running.total or running.fresh % 50 == 0:
-        click.echo(f"{name}: {running.done}/{running.total}, mean {running.mean:.3f}", err=True)
-
-
-def _write(
-    document: ProfileDocument, sweeps: Sequence[SweepResult], run: dict[str, Any], out: Path
-) -> None:
-    """Write a copy of the profile with the best values in it; comments stay.
-
-    Args:
-        run: further new keys of ``[run]`` that held during the tuning.
-    """
-    assert document.path is not None
-    chosen = {setting.name: setting.chosen.value for setting in sweeps}
-    if TEMPERATURE in chosen:
-        run = {**run, "temperature": chosen.pop(TEMPERATURE)}
-    sensitivities = {}
-    for name, value in chosen.items():
-        threshold = document.tools.sensitivities[name]
-        before = threshold.start if threshold.fixed is None else threshold.fixed
-        start = max(value, round(value * threshold.start / before, 3)) if before else value
-        floor = min(value, threshold.floor)
-        sensitivities[name] = replace(threshold, fixed=value, start=start, floor=floor)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    write_file(out, with_values(document.path, out.stem, run, sensitivities))
-
-
-def _table(sweeps: Sequence[SweepResult]) -> str:
-    lines = []
-    for setting in sweeps:
-        lines.append(
-            f"{setting.name} (was {setting.current:g}): {setting.chosen.value:g} is chosen"
-        )
-        for candidate in setting.points:
-            full = "" if candidate.full is None else f"   full {candidate.full:.3f}"
-            mark = "  <-" if candidate is setting.chosen else ""
-            lines.append(f"  {candidate.value:<6g} shots {candidate.shots:.3f}{full}{mark}")
-        if setting.agreement is not None:
-            lines.append(f"  agreement of the two orders: Kendall's tau {setting.agreement:+.2f}")
-        if setting.regret is not None:
-            lines.append(f"  given away by choosing on the shots: {setting.regret:.3f}")
-    return "\n".join(lines)

@@ -9,30 +9,26 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import click
 
 from viper.commands import options as cli
 from viper.commands.exec import MAX_PROGRAM_BYTES, read_program
 from viper.commands.exported import profile_of, warn_of_models
-from viper.commands.terminal import evaluation_progress, hint_to_go_on
+from viper.commands.terminal import evaluation_progress, hint_to_go_on, note
 from viper.data.own import folder_samples
-from viper.data.sample import Sample
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 from viper.evaluate.answers_file import SUFFIXES, AnswersFile
-from viper.evaluate.campaign import RunProgress, bound_arenas, run
+from viper.evaluate.campaign import bound_arenas, run
 from viper.evaluate.engines.local import Bounds, LocalEngine
 from viper.evaluate.engines.sample_runner import SHARED_MEDIA_BYTES, ProgramRunner, items
 from viper.evaluate.metrics import metric
 from viper.evaluate.runs.manifest import PACKAGES, decisive_tables
 from viper.profiles.exported import ExportedProgram
-from viper.profiles.wiring import Profile
 from viper.reasoner import Reasoner, RunOptions
 from viper.schema import Query, to_json
 from viper.storage.cache import ComputeCache
@@ -50,22 +46,12 @@ _READ_AHEAD = 16
 _RESULTS = 8
 
 
-class AnswersPath(cli.OutPath):
-    """Type of an option that names a table of answers."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        path = super().convert(value, param, ctx)
-        if path.suffix.lower() not in SUFFIXES or path.is_dir():
-            raise UsageError(f"-o {path}: expected the name of a file that ends in .csv or .jsonl")
-        return path
-
-
 @dataclass(frozen=True, kw_only=True)
 class ApplyOptions(cli.ProfileChoice):
     """Options of ``viper apply``."""
 
     # fmt: off
-    out: Path = cli.option("-o", "--out", type=AnswersPath(), required=True,
+    out: Path = cli.option("-o", "--out", type=cli.OutPath(), required=True,
         metavar="FILE.csv|FILE.jsonl",
         help="Table with a row for each picture or video; continued if it exists.")
     query: str | None = cli.option("--query", default=None,
@@ -76,10 +62,10 @@ class ApplyOptions(cli.ProfileChoice):
     choices: tuple[str, ...] = cli.option("--options", help='Candidate answers: "a; b; c".')
     retry: bool = cli.option("--retry-failed", help="Run again on pictures that failed before.")
     force: bool = cli.option("--force", help="Replace an existing table, whatever it holds.")
-    workers: int = cli.given_by(cli.workers_option("Number of pictures at the same time."))
+    workers: int = cli.workers_field("Number of pictures at the same time.")
     quiet: bool = cli.given_by(cli.quiet_option)
     api: str | None = cli.given_by(cli.api_option)
-    learned: bool = cli.given_by(cli.learned_option(by_default=False))
+    learned: bool = cli.learned_field(by_default=False)
     # fmt: on
 
 
@@ -103,14 +89,24 @@ def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
     viper apply answer.py photos/ -o answers.jsonl --workers 32
     viper apply - photos/ -o answers.csv --query "cube" < find.py
     """
+    out = options.out
+    if out.suffix.lower() not in SUFFIXES or out.is_dir():
+        raise UsageError(f"-o {out}: expected the name of a file that ends in .csv or .jsonl")
     source = _read(program)
     exported = ExportedProgram.read(source)
     if exported is not None and exported.media == "images":
         raise UsageError(
             f"{program}: its query is about several pictures together; run the script itself"
         )
-    code = source if exported is None else exported.program
-    query = _query(options, exported)
+    code, query = source, Query("", "auto")
+    if exported is not None:
+        code = exported.program
+        query = Query(exported.query, exported.task, options=exported.options)
+    query = Query(
+        options.query or query.text,
+        options.task or query.task,
+        options=cli.split_options(options.choices) or query.options,
+    )
     profile = profile_of(exported, options) if exported else cli.open_profile(options)
     bound_arenas()
     with ExitStack() as stack:
@@ -119,78 +115,41 @@ def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
         toolbox = toolbox.with_caches(entries, toolbox.settings.cache_mb)
         reasoner = Reasoner(replace(components, toolbox=toolbox), preload=False)
         stack.callback(reasoner.close)
-        fingerprint = _fingerprint(reasoner, profile, code, query, folder)
+        facts = [  # everything but the files that decides the answers
+            version(PACKAGES["viper"]),
+            code,
+            query,
+            str(folder.resolve()),
+            components.settings.api,
+            [source.text for source in components.library.prelude().sources],
+            decisive_tables(to_json(profile.document)),
+            getattr(toolbox.soft_prompts, "fingerprint", ""),
+        ]
+        fingerprint = hashlib.sha256(dumps(facts).encode()).hexdigest()[:16]
         listed = folder_samples(folder, query, fingerprint)
         table = stack.enter_context(
-            AnswersFile(
-                options.out, listed.samples, fingerprint, anew=options.force, retry=options.retry
-            )
+            AnswersFile(out, listed.samples, fingerprint, anew=options.force, retry=options.retry)
         )
-        for note in listed.notes() if not options.quiet else ():
-            click.echo(f"viper: {note}", err=True)
+        for remark in listed.notes() if not options.quiet else ():
+            note(f"viper: {remark}")
         if table.dropped:
-            click.echo(f"viper: removed {table.dropped} rows of files that changed or are gone",
-                       err=True)  # fmt: skip
+            note(f"viper: removed {table.dropped} rows of files that changed or are gone")
         cli.fetch_models(profile)
         stack.enter_context(hint_to_go_on())
-        running = _answer(reasoner, code, listed.samples, table, options.workers)
+        media_cache = ComputeCache(options.workers + _READ_AHEAD, SHARED_MEDIA_BYTES)
+        runner = ProgramRunner(reasoner, metric("answered"), RunOptions(), media_cache, code)
+        engine = LocalEngine(runner, Bounds(options.workers))
+        total, done = len(listed.samples), len(table.done())
+        with evaluation_progress(total, done, scored=False) as progress:
+            todo = items(listed.samples, (0,))
+            running = run(engine, todo, table, on_done=lambda _, now: progress(now)).running
+        table.finish()
         if exported is not None:
             warn_of_models(exported, reasoner)
     if running.failed:
         kinds = ", ".join(f"{kind} {count}" for kind, count in running.failures.most_common())
-        click.echo(
-            f"viper: {running.failed} of {running.total} failed ({kinds}); {options.out} has the "
-            "reasons",
-            err=True,
-        )
+        note(f"viper: {running.failed} of {running.total} failed ({kinds}); {out} has the reasons")
     return EXIT_FAILED if running.failed else EXIT_OK
-
-
-def _query(options: ApplyOptions, exported: ExportedProgram | None) -> Query:
-    """Return the query of the options, completed by that of an export."""
-    choices = cli.split_options(options.choices)
-    if exported is None:
-        return Query(options.query or "", options.task or "auto", options=choices)
-    return Query(
-        options.query or exported.query,
-        options.task or exported.task,
-        options=choices or exported.options,
-    )
-
-
-def _fingerprint(
-    reasoner: Reasoner, profile: Profile, program: str, query: Query, folder: Path
-) -> str:
-    """Return a hash of everything but the files that decides the answers."""
-    components = reasoner.components
-    facts = [
-        version(PACKAGES["viper"]),
-        program,
-        query,
-        str(folder.resolve()),
-        components.settings.api,
-        [source.text for source in components.library.prelude().sources],
-        decisive_tables(to_json(profile.document)),
-        getattr(components.toolbox.soft_prompts, "fingerprint", ""),
-    ]
-    return hashlib.sha256(dumps(facts).encode()).hexdigest()[:16]
-
-
-def _answer(
-    reasoner: Reasoner, program: str, samples: Sequence[Sample], table: AnswersFile, workers: int
-) -> RunProgress:
-    runner = ProgramRunner(
-        reasoner,
-        metric("answered"),
-        RunOptions(),
-        ComputeCache(workers + _READ_AHEAD, SHARED_MEDIA_BYTES),
-        program,
-    )
-    engine = LocalEngine(runner, Bounds(workers))
-    with evaluation_progress(len(samples), len(table.done()), scored=False) as progress:
-        end = run(engine, items(samples, (0,)), table, on_done=lambda _, now: progress(now))
-    table.finish()
-    return end.running
 
 
 def _read(program: Path) -> str:

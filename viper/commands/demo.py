@@ -19,7 +19,7 @@ import click
 from viper.commands import options as cli
 from viper.commands.doctor import strict_holds
 from viper.commands.present import answer_line, print_details
-from viper.commands.terminal import status
+from viper.commands.terminal import note, status
 from viper.embedded import MEDIA
 from viper.errors import EXIT_FAILED, EXIT_OK
 from viper.plugins import need_packages
@@ -56,7 +56,7 @@ class DemoOptions(cli.ProfileChoice):
         help="Further profile to choose on the page, repeatable. Its models load with its first "
              "question and stay loaded.")
     api: str | None = cli.given_by(cli.api_option)
-    learned: bool = cli.given_by(cli.learned_option())
+    learned: bool = cli.learned_field()
     # fmt: on
 
 
@@ -74,7 +74,8 @@ def demo(options: DemoOptions) -> None:
     viper demo --out runs/mine --port 0 --no-open
     """
     need_packages(("gradio",), "viper demo")
-    folder = options.out or default_folder()
+    time = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    folder = options.out or Path("runs") / f"demo-{time}"
     check_folder(folder)
     names = (options.profile, *options.also)
     profiles = [cli.open_profile(replace(options, profile=name)) for name in names]
@@ -104,7 +105,7 @@ def demo(options: DemoOptions) -> None:
             server = make_server(managers, place, replayers, uploads, scenes)
         address = address_of(listening, f"{place.access.prefix}/")
         click.echo(address)
-        click.echo(f"questions are kept in {folder}; Ctrl-C stops it", err=True)
+        note(f"questions are kept in {folder}; Ctrl-C stops it")
         if options.open_browser:
             webbrowser.open(address)
         server.run(sockets=[listening])
@@ -117,11 +118,6 @@ def shows_scenes(document: ProfileDocument) -> bool:
     return detector is None or detector.backend in SHIPPED["detector"]
 
 
-def default_folder() -> Path:
-    """Return ``runs/demo-TIME`` below the working folder."""
-    return Path("runs") / f"demo-{datetime.now(UTC).strftime('%Y%m%d-%H%M%S')}"
-
-
 @click.command("demo-questions", hidden=True)
 @click.option("--out", type=cli.OutPath(), default=Path("demo-output"), show_default=True,
               help="Folder for the images.")  # fmt: skip
@@ -129,10 +125,9 @@ def demo_questions(out: Path) -> int:
     """Ask about shipped media; print answer, program or turns, and calls; write the images."""
     mode: Mode = "strict" if strict_holds() else "weak"
     if mode == "weak":
-        click.echo(
+        note(
             f"notice: the full sandbox needs Linux with seccomp; on {sys.platform} this demo "
-            "goes on with --sandbox=weak",
-            err=True,
+            "goes on with --sandbox=weak"
         )
     questions: list[dict[str, Any]] = json.loads((MEDIA / "demo.json").read_text())
     out.mkdir(parents=True, exist_ok=True)
@@ -140,17 +135,14 @@ def demo_questions(out: Path) -> int:
     choice = cli.ProfileChoice(profile="embedded", sandbox=mode, offline=True)
     with cli.open_reasoner(choice, many_queries=True) as reasoner:
         for number, item in enumerate(questions, start=1):
-            options = RunOptions(
-                task=item["task"],
-                options=tuple(item.get("options", ())),
-                strategy=item.get("strategy", "program"),
-            )
+            candidates = item.get("options", ())
+            options = RunOptions(item["task"], candidates, item.get("strategy", "program"))
             result = reasoner.run(str(MEDIA / item["media"]), item["query"], options)
             answered += result.answer is not None
             picture = out / f"{number}-{item['task']}.png"
             result.save(picture)
             click.echo(f"\n[{number}] {item['media']}: {item['query']}")
-            for index, candidate in enumerate(options.options):
+            for index, candidate in enumerate(candidates):
                 click.echo(f"    ({index}) {candidate}")
             click.echo(f"answer: {answer_line(result)}")
             print_details(result)

@@ -7,9 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-import click
-
-from viper.commands.terminal import hint_to_go_on
+from viper.commands.terminal import hint_to_go_on, note, rich_bar
 from viper.errors import ModelError
 from viper.models.hub import Progress, check_hub, local_copy, size_text
 from viper.models.loading import split_options
@@ -42,22 +40,25 @@ def download_all(missing: Sequence[ModelState]) -> None:
 def _bar(label: str) -> Iterator[Progress]:
     """Yield a function that shows the bytes of a download."""
     if sys.stderr.isatty():
-        from rich.console import Console
-        from rich.progress import DownloadColumn, TimeRemainingColumn, TransferSpeedColumn
-        from rich.progress import Progress as Bars
+        from rich import progress
 
-        columns = (*Bars.get_default_columns()[:2], DownloadColumn(), TransferSpeedColumn())
-        with Bars(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as bars:
-            task = bars.add_task(label.replace("[", r"\["), total=None)
-            yield lambda done, total: bars.update(task, completed=done, total=total)
+        columns = (
+            progress.TextColumn("[progress.description]{task.description}"),
+            progress.BarColumn(),
+            progress.DownloadColumn(),
+            progress.TransferSpeedColumn(),
+            progress.TimeRemainingColumn(),
+        )
+        with rich_bar(*columns, description=label.replace("[", r"\["), total=None) as show:
+            yield lambda done, total: show(completed=done, total=total)
         return
-    click.echo(f"downloading {label} …", err=True)
+    note(f"downloading {label} …")
     tenth = -1
 
     def line(done: int, total: int) -> None:
         nonlocal tenth
         if total and done * 10 // total > tenth:
             tenth = done * 10 // total
-            click.echo(f"{label}: {size_text(done)} of {size_text(total)}", err=True)
+            note(f"{label}: {size_text(done)} of {size_text(total)}")
 
     yield line

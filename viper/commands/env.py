@@ -13,7 +13,7 @@ from viper.commands import options as cli
 from viper.commands.lazy_group import LazyGroup
 from viper.commands.options import SectionedCommand
 from viper.commands.serve import AddressOptions, settings_of
-from viper.commands.terminal import status
+from viper.commands.terminal import note, status
 from viper.env.episode import Episode, RewardWeights, Rules
 from viper.env.export import TrainingData
 from viper.env.tasks import Tasks
@@ -46,7 +46,7 @@ class EnvServeOptions(AddressOptions):
     root: Path | None = cli.given_by(cli.root_option)
     split: str | None = cli.option("--split", metavar="NAME",
         help="Split, or split and level as train:2.  [default: the first of the set]")
-    seed: int = cli.given_by(cli.seed_option("Random seed of sets that draw their samples."))
+    seed: int = cli.seed_field("Random seed of sets that draw their samples.")
     turns: int = cli.option("--turns", type=click.IntRange(1), default=4,
         help="Number of actions after which an episode ends.")
     exact: bool = cli.option("--exact", default=False,
@@ -85,7 +85,7 @@ def serve(serving: EnvServeOptions, data: str) -> None:
         with closing(Episode(tasks[0], reasoner, rules)) as first:
             first.reset()  # what cannot work fails here, not at a client
         app = guarded_app(tasks, reasoner, rules, settings, serving.sessions)
-        click.echo(f"serving on {address_of(listening)}", err=True)
+        note(f"serving on {address_of(listening)}")
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=_CLOSE_S)
         uvicorn.Server(config).run(sockets=[listening])
 
@@ -137,5 +137,5 @@ def export(options: EnvExportOptions, run: Path) -> int:
     else:
         write_file(options.out, lines)
     left_out = ", ".join(f"{count} {reason}" for reason, count in data.left_out.most_common())
-    click.echo(f"{len(records)} records; left out: {left_out or 'nothing'}", err=True)
+    note(f"{len(records)} records; left out: {left_out or 'nothing'}")
     return EXIT_OK if records else EXIT_FAILED

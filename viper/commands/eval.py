@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from viper.commands.options import SectionedCommand, options_as, quiet_libraries
+from viper.commands import options as cli
 from viper.commands.run_options import EvalOptions, run_changes
 from viper.errors import UsageError
 from viper.plugins import need_packages
@@ -13,11 +13,11 @@ from viper.strategies import strategy
 
 @click.command(
     "eval",
-    cls=SectionedCommand,
+    cls=cli.SectionedCommand,
     first="root split limit strategy profile out resume seeds as_json dry_run",
 )
 @click.argument("name", metavar="SET")
-@options_as(EvalOptions)
+@cli.options_as(EvalOptions)
 def evaluate(options: EvalOptions, name: str) -> int:
     """Answer the samples of SET: a data set (viper data list) or your FILE.csv or FILE.jsonl.
 
@@ -34,20 +34,16 @@ def evaluate(options: EvalOptions, name: str) -> int:
     need_packages(("scipy", *plots), "viper eval")
     if options.engine == "ray":
         need_packages(("ray",), "--engine ray")
-    quiet_libraries(options.offline)
+    cli.quiet_libraries(options.offline)
     # Importing these takes longer than all of --help.
     from viper.commands.evaluating import evaluate_set, tell_cost
-    from viper.data.sample import DatasetSpec
-    from viper.evaluate.evaluation import Evaluation, read_ids
     from viper.reasoner import RunOptions
 
     strategy(options.strategy)
     changes = run_changes(options.settings, options.examples_bank, examples=options.examples)
-    evaluation = Evaluation(
-        set_name=name,
-        spec=DatasetSpec(options.root, options.split, options.seed),
-        limit=options.limit,
-        ids=read_ids(options.ids) if options.ids else (),
+    evaluation = cli.evaluation_of(
+        name,
+        options,
         seeds=tuple(range(options.seed, options.seed + options.seeds)),
         options=RunOptions(strategy=options.strategy, **changes),
         deadline_s=options.deadline_s,

@@ -9,6 +9,7 @@ import click
 
 from viper.commands import options as cli
 from viper.commands.present import print_result, trial_line
+from viper.commands.terminal import note
 from viper.errors import MediaError, UsageError
 from viper.models.media import media_from
 from viper.reasoner import RunOptions
@@ -33,7 +34,7 @@ class ExecOptions(cli.ProfileChoice):
     verbose: bool = cli.given_by(cli.verbose_option)
     quiet: bool = cli.given_by(cli.quiet_option)
     api: str | None = cli.given_by(cli.api_option)
-    learned: bool = cli.given_by(cli.learned_option())
+    learned: bool = cli.learned_field()
     # fmt: on
 
 
@@ -56,7 +57,7 @@ def execute(execution: ExecOptions, program: Path, media: tuple[str, ...]) -> in
     with cli.open_reasoner(execution) as reasoner:
         result = reasoner.execute(source, loaded, execution.query, options)
     for trial in result.trace.trials if execution.verbose else ():
-        click.echo(trial_line(trial), err=True)
+        note(trial_line(trial))
     return print_result(result, execution.save, as_json=execution.as_json, quiet=execution.quiet)
 
 

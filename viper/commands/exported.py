@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import click
 
 from viper.commands import options as cli
 from viper.commands.present import answer_line
-from viper.commands.terminal import echo_json, end_with, status
+from viper.commands.terminal import echo_json, end_with, note, status
 from viper.errors import EXIT_FAILED, EXIT_OK, MediaError, UsageError
 from viper.escape import for_terminal
 from viper.evaluate.runs.store import RunStore
@@ -25,7 +25,6 @@ from viper.profiles.exported import ExportedProgram
 from viper.profiles.wiring import Profile
 from viper.reasoner import Reasoner, RunOptions
 from viper.record import RecordError, record_from_json, result_record, trace_from_record
-from viper.run_result import RunResult
 from viper.schema import Trace, to_json
 from viper.storage.files import write_file
 
@@ -52,7 +51,30 @@ def main(values: Mapping[str, Any]) -> None:
     @click.argument("pictures", nargs=-1, required=True, metavar="PICTURE...")
     @cli.options_as(ScriptOptions)
     def script(options: ScriptOptions, pictures: tuple[str, ...]) -> int:
-        return _answer(exported, options, pictures)
+        profile = profile_of(exported, options)
+        cli.fetch_models(profile)
+        exit_code = EXIT_OK
+        together = exported.media == "images"
+        with Reasoner(profile, preload=False) as reasoner:
+            of_query = RunOptions(task=exported.task, options=exported.options)
+            for media in [list(pictures)] if together else [[each] for each in pictures]:
+                single = together or len(pictures) == 1
+                name = "" if single else f"{for_terminal(f'{Path(media[0]).name}:')} "
+                try:
+                    with status("answering"):
+                        result = reasoner.execute(exported.program, media, exported.query, of_query)
+                except MediaError as error:
+                    note(f"viper: {error}")
+                    exit_code = EXIT_FAILED
+                    continue
+                if options.as_json:
+                    echo_json({"media": media, **result_record(result.trace)})
+                else:
+                    click.echo(f"{name}{answer_line(result)}")
+                if result.answer is None:
+                    exit_code = EXIT_FAILED
+            warn_of_models(exported, reasoner)
+        return exit_code
 
     about = f"Answer about each PICTURE (an image or a video): {for_terminal(exported.query, 200)}"
     script.help = f"{about}\n\nThe profile of the export answers unless --profile names another."
@@ -69,7 +91,7 @@ def profile_of(exported: ExportedProgram, choice: cli.ProfileChoice) -> Profile:
         state=choice.state,
         max_memory_gb=choice.max_memory_gb,
         learned=choice.learned,
-        **({"api": choice.api} if choice.api else {}),
+        api=choice.api or exported.api,
     )
 
 
@@ -78,37 +100,7 @@ def warn_of_models(exported: ExportedProgram, reasoner: Reasoner) -> None:
     for role, model in reasoner.components.toolbox.models.loaded().items():
         seen, pinned = str(getattr(model, "model_id", "")), exported.models.get(role)
         if pinned and seen and seen != pinned:
-            click.echo(f"viper: warning: the {role} is {seen}; the export used {pinned}", err=True)
-
-
-def _answer(exported: ExportedProgram, options: ScriptOptions, pictures: Sequence[str]) -> int:
-    profile = profile_of(exported, options)
-    cli.fetch_models(profile)
-    exit_code = EXIT_OK
-    together = exported.media == "images"
-    with Reasoner(profile, preload=False) as reasoner:
-        for media in [list(pictures)] if together else [[each] for each in pictures]:
-            name = "" if together or len(pictures) == 1 else f"{Path(media[0]).name}:"
-            try:
-                with status("answering"):
-                    result = _execute(reasoner, exported, media)
-            except MediaError as error:
-                click.echo(f"viper: {error}", err=True)
-                exit_code = EXIT_FAILED
-                continue
-            if options.as_json:
-                echo_json({"media": media, **result_record(result.trace)})
-            else:
-                click.echo(f"{for_terminal(name)}{' ' if name else ''}{answer_line(result)}")
-            if result.answer is None:
-                exit_code = EXIT_FAILED
-        warn_of_models(exported, reasoner)
-    return exit_code
-
-
-def _execute(reasoner: Reasoner, exported: ExportedProgram, media: Sequence[str]) -> RunResult:
-    options = RunOptions(task=exported.task, options=exported.options)
-    return reasoner.execute(exported.program, list(media), exported.query, options)
+            note(f"viper: warning: the {role} is {seen}; the export used {pinned}")
 
 
 # Ids that differ in a digit are alike; more than three would not help to find the typing error.
@@ -124,7 +116,7 @@ class ScriptExportOptions(cli.ProfileChoice):
         help="The script to write.")
     force: bool = cli.option("--force",
         help="Replace an existing file, and export a program that gave no answer or a wrong one.")
-    seed: int = cli.given_by(cli.seed_option("Seed of the sample, in a run with several."))
+    seed: int = cli.seed_field("Seed of the sample, in a run with several.")
     # fmt: on
 
 
@@ -153,23 +145,29 @@ def export(options: ScriptExportOptions, run: Path, sample: str | None) -> None:
     if run.is_file():
         if sample is not None:
             raise UsageError(f"{run}: holds one answer; leave out {sample!r}")
-        trace, document, models = _of_record(run, options)
+        exported = _of_record(run, options)
     elif sample is None:
         raise UsageError(f"{run}: which sample? give its id, as viper view shows it")
     else:
-        trace, document, models = _of_run(run, sample, options)
-    exported = ExportedProgram.of(trace, document, models)
+        exported = _of_run(run, sample, options)
     write_file(options.out, exported.script(options.out.name))
-    click.echo(f"{options.out}: python {options.out} PICTURE...", err=True)
+    note(f"{options.out}: python {options.out} PICTURE...")
 
 
-def _of_run(
-    folder: Path, sample: str, options: ScriptExportOptions
-) -> tuple[Trace, Mapping[str, Any], Mapping[str, str]]:
+def _of_run(folder: Path, sample: str, options: ScriptExportOptions) -> ExportedProgram:
     with RunStore.read(folder) as store:
         row = store.row(sample, options.seed)
         if row is None:
-            raise UsageError(_unknown(store, sample, options.seed))
+            keys = store.done()
+            seeds = ", ".join(str(seed) for name, seed in sorted(keys) if name == sample)
+            if seeds:
+                raise UsageError(f"sample {sample!r} has no seed {options.seed}; known: {seeds}")
+            names = sorted({name for name, _ in keys})
+            near = ", ".join(difflib.get_close_matches(sample, names, _NEAR, cutoff=0.0))
+            raise UsageError(
+                f"unknown sample {sample!r} in {folder}; the nearest are: "
+                f"{near or 'none, the run is empty'}"
+            )
         if not options.force:
             _check_answered(sample, row.failure)
             if row.score <= 0:
@@ -181,23 +179,11 @@ def _of_run(
         if values is None:
             raise UsageError(f"sample {sample!r}: no program ran ({row.failure}: {row.message})")
         manifest = store.manifest
-    return record_from_json(Trace, values), manifest.document, manifest.models
+    trace = record_from_json(Trace, values)
+    return ExportedProgram.of(trace, manifest.document, manifest.models)
 
 
-def _unknown(store: RunStore, sample: str, seed: int) -> str:
-    """Return the message about a sample that a run does not hold."""
-    keys = store.done()
-    seeds = sorted(other for name, other in keys if name == sample)
-    if seeds:
-        return f"sample {sample!r} has no seed {seed}; known: {', '.join(map(str, seeds))}"
-    near = difflib.get_close_matches(sample, sorted({name for name, _ in keys}), _NEAR, cutoff=0.0)
-    names = ", ".join(near) or "none, the run is empty"
-    return f"unknown sample {sample!r} in {store.folder}; the nearest are: {names}"
-
-
-def _of_record(
-    file: Path, options: ScriptExportOptions
-) -> tuple[Trace, Mapping[str, Any], Mapping[str, str]]:
+def _of_record(file: Path, options: ScriptExportOptions) -> ExportedProgram:
     try:
         trace = trace_from_record(json.loads(file.read_text("utf-8")))
     except (RecordError, ValueError, RecursionError) as error:
@@ -209,7 +195,7 @@ def _of_record(
         raise UsageError(f"{file}: does not hold the options of the choice; export from a run")
     if not options.force:
         _check_answered(trace.query.text[:60], trace.failure.kind if trace.failure else None)
-    return trace, to_json(cli.open_profile(options).document), {}
+    return ExportedProgram.of(trace, to_json(cli.open_profile(options).document), {})
 
 
 def _check_answered(name: str, failure: str | None) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
-from viper.commands.options import SEED, option, options_as
-from viper.commands.terminal import echo_json, echo_table
+from viper.commands.options import option, options_as, seed_field
+from viper.commands.terminal import echo_json, echo_table, note
 from viper.errors import UsageError
 from viper.evaluate.runs import feedback as comments
 from viper.evaluate.runs.store import RunStore
@@ -22,7 +22,7 @@ class FeedbackOptions:
     """Options of ``viper learn feedback``."""
 
     # fmt: off
-    seed: int = option("--seed", type=SEED, default=0, help="Seed of the answer to comment on.")
+    seed: int = seed_field("Seed of the answer to comment on.")
     answer: str | None = option("--answer", metavar="TEXT",
         help="Right answer: words, the number of an option from 0, or a box as x0,y0,x1,y1 in "
              "pixels from the top-left corner.")
@@ -54,7 +54,17 @@ def feedback(options: FeedbackOptions, run: Path, sample: str | None) -> None:
                 row = _row(store, sample, options.seed)
                 key = (row.sample_id, row.seed)
                 remarks = [each for each in remarks if (each.sample_id, each.seed) == key]
-            _show(remarks, options.as_json)
+            if options.as_json:
+                for remark in remarks:
+                    echo_json(dataclasses.asdict(remark))
+            elif not remarks:
+                note("no feedback yet")
+            else:
+                rows = []
+                for each in remarks:
+                    right = "-" if each.answer is None else each.answer
+                    rows.append((each.given, each.sample_id, each.seed, right, each.comment or "-"))
+                echo_table(("given", "sample", "seed", "right is", "comment"), rows)
             return
         if sample is None:
             raise UsageError("which sample? give its id after RUN; viper view shows the ids")
@@ -62,9 +72,9 @@ def feedback(options: FeedbackOptions, run: Path, sample: str | None) -> None:
     answer = None if options.answer is None else comments.answer_from(options.answer, row)
     remark = comments.Feedback(row.sample_id, row.seed, answer, options.comment or "")
     comments.add_feedback(run, remark)
-    click.echo(f"noted for {row.sample_id}", err=True)
+    note(f"noted for {row.sample_id}")
     if answer is None:
-        click.echo(comments.COMMENT_ALONE, err=True)
+        note(comments.COMMENT_ALONE)
 
 
 def _row(store: RunStore, sample: str, seed: int) -> SampleResult:
@@ -75,19 +85,3 @@ def _row(store: RunStore, sample: str, seed: int) -> SampleResult:
         hint = f"; did you mean {near[0]}?" if near else ""
         raise UsageError(f"{store.folder}: no sample {sample!r} under seed {seed}{hint}")
     return row
-
-
-def _show(remarks: list[comments.Feedback], as_json: bool) -> None:
-    if as_json:
-        for remark in remarks:
-            echo_json(dataclasses.asdict(remark))
-        return
-    if not remarks:
-        click.echo("no feedback yet", err=True)
-        return
-    rows = [
-        (remark.given, remark.sample_id, str(remark.seed),
-         "-" if remark.answer is None else str(remark.answer), remark.comment or "-")
-        for remark in remarks
-    ]  # fmt: skip
-    echo_table(("given", "sample", "seed", "right is", "comment"), rows)

@@ -28,7 +28,7 @@ _LEARN = {
     "flags": ("viper.commands.tune:flags", "Show which actions of workflows helped.",
         "Tune an agent"),
     "label": ("viper.commands.tune:label", "Judge actions of workflows by hand.", "Tune an agent"),
-    "agent": ("viper.commands.tune_agent:agent",
+    "agent": ("viper.commands.tune:agent",
         "Tune the profile's agent on its successful workflows.", "Tune an agent"),
 }
 

@@ -16,13 +16,11 @@ from typing import Literal
 import click
 
 from viper.commands import options as cli
-from viper.commands.options import SectionedCommand, open_profile, options_as, quiet_libraries
-from viper.commands.terminal import echo_json, echo_table, status
+from viper.commands.terminal import echo_json, echo_table, note, status
 from viper.data.registry import training_split
-from viper.data.sample import DatasetSpec, Sample
 from viper.errors import EXIT_FAILED, EXIT_OK, CancelledError, UnknownNameError, UsageError
 from viper.evaluate.campaign import Campaign
-from viper.evaluate.evaluation import Evaluation, default_folder, read_ids
+from viper.evaluate.evaluation import default_folder
 from viper.evaluate.runs.learning_record import Journal
 from viper.evaluate.runs.store import RunStore
 from viper.models.vision.soft_prompts import NoSoftPrompts
@@ -48,8 +46,7 @@ class LearnOptions(cli.ProfileChoice):
 
     # fmt: off
     root: Path | None = cli.given_by(cli.root_option)
-    split: str | None = cli.option("--split", metavar="NAME",
-        help="Split to learn from. By default train.")
+    split: str | None = cli.split_field("Split to learn from. By default train.")
     limit: int = cli.option("--limit", type=click.IntRange(1), default=100,
         help="Number of samples to learn from.")
     out: Path | None = cli.option("--out", type=cli.OutPath(), metavar="RUN",
@@ -62,8 +59,8 @@ class LearnOptions(cli.ProfileChoice):
     as_json: bool = cli.option("--json", help="Print the outcome as JSON.")
     ids: str | None = cli.option("--ids", metavar="FILE|ID,ID", section="Samples",
         help="Learn from these samples instead of drawing --limit samples.")
-    seed: int = cli.given_by(cli.seed_option(
-        "Random seed for the choice of samples and data, for sampling and training.", "Samples"))
+    seed: int = cli.seed_field(
+        "Random seed for the choice of samples and data, for sampling and training.", "Samples")
     online: bool = cli.option("--online", section="Samples",
         help="Treat the samples as a stream: the score counts the first answers, before learning.")
     background: bool = cli.option("--background", section="Samples",
@@ -120,34 +117,23 @@ def learner_of(
         if cancel.is_set():
             raise CancelledError("learning was cancelled")
 
-    polarity, tools = options.demonstrations, None
+    seed = options.seed % 2**32  # numpy takes no negative seed
+    polarity, validate, tools = options.demonstrations, options.validate, None
     if options.tools != "none":
         only = [name.strip() for name in (options.tools or "").split(",") if name.strip()]
         for name in only:
             if name not in TOOLS:
                 raise UnknownNameError("tool that can be taught", name, TOOLS)
-        tools = UpdateSettings(
-            frozenset(only) or None,
-            options.updates,
-            options.tries,
-            options.probe,
-            options.validate,
-            options.seed % 2**32,  # numpy takes no negative seed
-        )
+        limits = (options.updates, options.tries, options.probe, validate, seed)
+        tools = UpdateSettings(frozenset(only) or None, *limits)
+    sources = (options.annotated, options.annotated_root, options.pictures, options.positives)
+    correct, incorrect = (polarity in ("all", each) for each in ("correct", "incorrect"))
     return learner_for(
         reasoner.components,
         state_dir(profile.state),
-        Data(
-            options.annotated,
-            options.annotated_root,
-            options.pictures,
-            options.positives,
-            options.seed % 2**32,
-        ),
+        Data(*sources, seed),
         reflection=options.reflection,
-        settings=LearnSettings(
-            polarity in ("all", "correct"), polarity in ("all", "incorrect"), options.validate
-        ),
+        settings=LearnSettings(correct, incorrect, validate),
         tools=tools,
         origin=origin_of(reasoner.components, *of),
         on_progress=on_progress,
@@ -156,10 +142,11 @@ def learner_of(
 
 
 @click.command(
-    cls=SectionedCommand, first="root split limit out said_of follow strategy profile state as_json"
+    cls=cli.SectionedCommand,
+    first="root split limit out said_of follow strategy profile state as_json",
 )
 @click.argument("name", metavar="[SET]", required=False)
-@options_as(LearnOptions)
+@cli.options_as(LearnOptions)
 def learn(options: LearnOptions, name: str | None) -> int:
     """Answer labelled samples of SET and learn from each one.
 
@@ -184,57 +171,49 @@ def learn(options: LearnOptions, name: str | None) -> int:
     """
     if (name is None) == (options.said_of is None):
         raise UsageError("expected one of SET and --from RUN; name what to learn from")
+    if options.follow and options.said_of is None:
+        raise UsageError("--follow goes with --from RUN")
+    cli.quiet_libraries(options.offline)
+    strategy(options.strategy)
     if options.said_of is not None:
         return _learn_from_feedback(options.said_of, options)
     assert name is not None
-    if options.follow:
-        raise UsageError("--follow goes with --from RUN")
-    evaluation = _evaluation(name, options)
-
+    run_options = RunOptions(strategy=options.strategy, api=options.api)
+    split = options.split or training_split(name)
+    evaluation = cli.evaluation_of(name, options, split, options=run_options)
     with status("reading samples"):
         samples = evaluation.samples()
-    return _learn(evaluation, samples, options)
-
-
-def _evaluation(name: str, options: LearnOptions) -> Evaluation:
-    quiet_libraries(options.offline)
-
-    strategy(options.strategy)
-    split = options.split or training_split(name)
-    return Evaluation(
-        set_name=name,
-        spec=DatasetSpec(options.root, split, options.seed),
-        limit=options.limit,
-        ids=read_ids(options.ids) if options.ids else (),
-        seeds=(options.seed,),
-        options=RunOptions(strategy=options.strategy, api=options.api),
-    )
-
-
-def _learn(evaluation: Evaluation, samples: list[Sample], options: LearnOptions) -> int:
-    profile = replace(open_profile(options), learned=True)
-    folder = options.out or _folder(evaluation)
+    profile = replace(cli.open_profile(options), learned=True)
+    folder = default_folder(evaluation, datetime.now(UTC).strftime("%Y%m%d-%H%M%S"))
+    folder = options.out or folder.with_name(f"learn-{folder.name}")
     trained = TrainedFiles(folder / "trained")
     cancel = threading.Event()
     with Reasoner(profile, preload=False) as reasoner:
         with status("loading models"):
+            # soft prompts and demonstrations change, so they do not identify the run
+            parts = reasoner.components
+            parts = replace(
+                parts,
+                toolbox=parts.toolbox.with_soft_prompts(NoSoftPrompts()),
+                examples=without_pool(parts.examples),
+                demonstrations=NoExamples(),
+            )
+            plain, document = Reasoner(parts, preload=False), to_json(profile.document)
             settings = {name: getattr(options, name) for name in _SETTINGS}
-            plain, document = _without_learned(reasoner), to_json(profile.document)
             campaign = Campaign.of(evaluation, samples, plain, document, settings)
         of = (evaluation.set_name, evaluation.located().split or "")
         learner = learner_of(profile, reasoner, of, options, cancel, trained)
         runner = replace(campaign, reasoner=reasoner).runner(1)
         with RunStore.resume(folder, campaign.manifest) as store:
-            click.echo(f"run: {folder}", err=True)
+            note(f"run: {folder}")
             journal = Journal(folder)
-            progress = _Progress(len(campaign.todo))
-            progress.follow(learner)
+            progress = _Progress(learner, len(campaign.todo))
             loop = LearningLoop(runner, learner, store, journal, progress.standing, trained.forget)
             try:
                 standing = loop.run(campaign.todo, cancel, background=options.background)
             except (KeyboardInterrupt, CancelledError):
                 cancel.set()
-                click.echo(f"\nstopped; to go on: the same line with --out {folder}", err=True)
+                note(f"\nstopped; to go on: the same line with --out {folder}")
                 raise
             return _finish(standing, journal, folder, options)
 
@@ -243,21 +222,18 @@ def _learn_from_feedback(run: Path, options: LearnOptions) -> int:
     for name in ("out", "ids", "split", "online", "background"):
         if getattr(options, name):
             raise UsageError(f"--{name} goes with SET, not with --from RUN")
-    quiet_libraries(options.offline)
-    strategy(options.strategy)
     with RunStore.read(run) as store:
         manifest = store.manifest
-    profile = replace(open_profile(options), learned=True)
-    cancel, progress = threading.Event(), _Progress()
+    profile = replace(cli.open_profile(options), learned=True)
+    cancel = threading.Event()
 
     def unreadable(remark: Unreadable) -> None:
-        click.echo(f"{remark.sample_id}: nothing to learn from: {remark.why}", err=True)
+        note(f"{remark.sample_id}: nothing to learn from: {remark.why}")
 
     with Reasoner(profile, preload=False) as reasoner:
         with status("loading models"):
             of = (manifest.set.name, manifest.set.split or "")
             learner = learner_of(profile, reasoner, of, options, cancel)
-        progress.follow(learner)
         learning = FeedbackLearning(
             run,
             reasoner,
@@ -265,16 +241,16 @@ def _learn_from_feedback(run: Path, options: LearnOptions) -> int:
             learner,
             LearnedRemarks(state_dir(profile.state) / LEARNED),
             options.root,
-            progress.standing,
+            _Progress(learner).standing,
             unreadable,
         )
         if options.follow:
-            click.echo("waiting for remarks; Ctrl-C ends it", err=True)
+            note("waiting for remarks; Ctrl-C ends it")
         try:
             learning.run(cancel, follow=options.follow)
         except (KeyboardInterrupt, CancelledError):
             cancel.set()
-            click.echo("\nstopped; the same line goes on", err=True)
+            note("\nstopped; the same line goes on")
             if not options.follow:
                 raise
         return _finish(learning.standing, Journal(run), run, options)
@@ -286,30 +262,11 @@ _SETTINGS = (
 )  # fmt: skip
 
 
-def _without_learned(reasoner: Reasoner) -> Reasoner:
-    """Return the reasoner without soft prompts and demonstrations, to identify the run by."""
-    parts = reasoner.components
-    toolbox, examples = (
-        parts.toolbox.with_soft_prompts(NoSoftPrompts()),
-        without_pool(parts.examples),
-    )
-    plain = replace(parts, toolbox=toolbox, examples=examples, demonstrations=NoExamples())
-    return Reasoner(plain, preload=False)
-
-
-def _folder(evaluation: Evaluation) -> Path:
-    folder = default_folder(evaluation, datetime.now(UTC).strftime("%Y%m%d-%H%M%S"))
-    return folder.with_name(f"learn-{folder.name}")
-
-
 class _Progress:
-    """Progress on stderr: the current step and the counts."""
+    """Progress on stderr: the current step of a learner and the counts."""
 
-    def __init__(self, total: int | None = None) -> None:
+    def __init__(self, learner: Learner, total: int | None = None) -> None:
         self._total, self._last_line = total, ""
-
-    def follow(self, learner: Learner) -> None:
-        """Print the steps of a learner."""
         learner.on_step = self.step
         if learner.updates is not None:
             learner.updates.on_step = self.step
@@ -317,19 +274,19 @@ class _Progress:
     def step(self, text: str) -> None:
         """Print the current step."""
         if text != self._last_line and text.startswith(("teaching", "collecting")):
-            click.echo(text, err=True)
+            note(text)
         self._last_line = text
 
     def standing(self, standing: LearningProgress) -> None:
         """Print the counts if they changed."""
         of = "" if self._total is None else f"/{self._total}"
+        score = standing.score / max(1, standing.answered)
         line = (
-            f"{standing.answered}{of} answered, score "
-            f"{standing.score / max(1, standing.answered):.3f}, {standing.learned} lessons, "
+            f"{standing.answered}{of} answered, score {score:.3f}, {standing.learned} lessons, "
             f"{standing.updates} updates of tools, {standing.demonstrations} demonstrations"
         )
         if line != self._last_line:
-            click.echo(line, err=True)
+            note(line)
         self._last_line = line
 
 
@@ -345,29 +302,27 @@ def _finish(
         for update in record.updates
         if update.problem
     ]
-    outcome = {
-        "run": str(folder),
-        "samples": standing.answered,
-        "score": standing.score / count,
-        "score_after": standing.score_after / count,
-        "updates": standing.updates,
-        "demonstrations": standing.demonstrations,
-        "learned": standing.concepts,
-        "problems": problems,
-    }
+    score, score_after = standing.score / count, standing.score_after / count
     if options.as_json:
+        outcome = {
+            "run": str(folder),
+            "samples": standing.answered,
+            "score": score,
+            "score_after": score_after,
+            "updates": standing.updates,
+            "demonstrations": standing.demonstrations,
+            "learned": standing.concepts,
+            "problems": problems,
+        }
         echo_json(outcome)
         return EXIT_OK
     name = "first answers" if options.online else "before its lesson"
-    echo_table(
-        ("samples", name, "after its lesson", "updates", "demonstrations"),
-        [(str(standing.answered), f"{outcome['score']:.3f}", f"{outcome['score_after']:.3f}",
-          str(standing.updates), str(standing.demonstrations))],
-    )  # fmt: skip
+    figures = (standing.answered, f"{score:.3f}", f"{score_after:.3f}", standing.updates)
+    header = ("samples", name, "after its lesson", "updates", "demonstrations")
+    echo_table(header, [(*figures, standing.demonstrations)])
     if standing.concepts:
-        click.echo("\nlearned: " + ", ".join(
-            f"{concept} ({prompts})" for concept, prompts in sorted(standing.concepts.items())
-        ))  # fmt: skip
+        learned = (f"{concept} ({count})" for concept, count in sorted(standing.concepts.items()))
+        click.echo(f"\nlearned: {', '.join(learned)}")
     for problem in dict.fromkeys(problems):
-        click.echo(f"viper: {problem}", err=True)
+        note(f"viper: {problem}")
     return EXIT_OK if standing.learned == standing.total else EXIT_FAILED

@@ -10,8 +10,7 @@ from pathlib import Path
 import click
 
 from viper.commands import options as cli
-from viper.commands.terminal import evaluation_progress, hint_to_go_on, status
-from viper.data.sample import DatasetSpec
+from viper.commands.terminal import evaluation_progress, hint_to_go_on, note, status
 from viper.errors import UsageError
 from viper.evaluate.calibration import (
     LEAST_ANSWERS,
@@ -21,11 +20,9 @@ from viper.evaluate.calibration import (
     risk_coverage,
 )
 from viper.evaluate.campaign import SampledEvaluation, answer_all, bound_arenas
-from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.reports.tables import with_interval
 from viper.evaluate.runs.store import RunStore
 from viper.profiles.files import with_values
-from viper.profiles.wiring import Profile
 from viper.reasoner import RunOptions
 from viper.schema import to_json
 from viper.storage.files import write_file
@@ -42,15 +39,14 @@ class ConfidenceOptions(cli.ProfileChoice):
         help="Split of the labelled samples. By default the first of the data set.")
     limit: int = cli.option("--limit", type=click.IntRange(LEAST_ANSWERS), default=400, metavar="N",
         help="Number of samples, drawn at random.")
-    seed: int = cli.given_by(cli.seed_option("Random seed for the choice of samples."))
+    seed: int = cli.seed_field("Random seed for the choice of samples.")
     runs: tuple[Path, ...] = cli.option("--from", metavar="RUN",
         type=click.Path(path_type=Path, exists=True, file_okay=False),
         help="Calibrate on a stored run of viper eval instead of SET; repeatable.")
     modes: tuple[str, ...] = cli.option("--mode", type=click.Choice(CALIBRATIONS),
         help="Calibrate runs without verification (plain) or with it (verified); repeatable, by "
              "default both.")
-    out: Path = cli.option("--out", type=cli.OutPath(), required=True, metavar="FILE.toml",
-        help="Profile to write.")
+    out: Path = cli.out_field("FILE.toml", "Profile to write.")
     work: Path | None = cli.option("--work", type=cli.OutPath(), metavar="DIR",
         help="Folder for the answers. By default FILE.toml.answers; it is continued from there.")
     as_json: bool = cli.option("--json", help="Print one JSON object.")
@@ -79,7 +75,25 @@ def confidence(options: ConfidenceOptions, name: str | None) -> None:
     if profile.document.path is None:
         raise UsageError(f"profile {profile.name} is no file; save it as one first")
     out = cli.free_profile(options.out)
-    answers = _stored(options.runs) if name is None else _answered(options, profile, name)
+    folders = [*options.runs]
+    if name is not None:
+        bound_arenas()
+        cli.quiet_libraries(options.offline)
+        with status("reading samples"):
+            sampled = SampledEvaluation.of(cli.evaluation_of(name, options))
+        work = options.work or out.with_name(f"{out.name}.answers")
+        document = to_json(profile.document)
+        with closing(profile.components()) as components, hint_to_go_on():
+            for mode in dict.fromkeys(options.modes or CALIBRATIONS):
+                folders.append(work / mode)
+                of_mode = sampled.under(RunOptions(verify=mode == VERIFIED))
+                with evaluation_progress(len(sampled.samples), 0) as progress:
+                    answer_all(components, of_mode, folders[-1], document, progress)
+    answers: dict[str, list[Labelled]] = {}
+    for folder in folders:
+        store = RunStore.read(folder)
+        mode = VERIFIED if store.manifest.settings.get("verify") else PLAIN
+        answers.setdefault(mode, []).extend(labelled_answers(store))
     fitted: dict[str, Confidence] = {}
     report = {}
     for mode, labelled in answers.items():
@@ -97,33 +111,4 @@ def confidence(options: ConfidenceOptions, name: str | None) -> None:
             click.echo(f"{mode}, {len(answers[mode])} answers, held out:")
             for key, value in estimates.items():
                 click.echo(f"  {key}: {with_interval(value)}")
-    click.echo(out, err=True)
-
-
-def _stored(folders: tuple[Path, ...]) -> dict[str, list[Labelled]]:
-    """Return the answers of stored runs by mode."""
-    answers: dict[str, list[Labelled]] = {}
-    for folder in folders:
-        store = RunStore.read(folder)
-        mode = VERIFIED if store.manifest.settings.get("verify") else PLAIN
-        answers.setdefault(mode, []).extend(labelled_answers(store))
-    return answers
-
-
-def _answered(options: ConfidenceOptions, profile: Profile, name: str) -> dict[str, list[Labelled]]:
-    """Answer samples in each mode; answers that are stored already are not given again."""
-    bound_arenas()
-    cli.quiet_libraries(options.offline)
-    spec = DatasetSpec(options.root, options.split, options.seed)
-    with status("reading samples"):
-        sampled = SampledEvaluation.of(Evaluation(name, spec, options.limit, (options.seed,)))
-    work = options.work or options.out.with_name(f"{options.out.name}.answers")
-    folders = []
-    with closing(profile.components()) as components, hint_to_go_on():
-        for mode in dict.fromkeys(options.modes or CALIBRATIONS):
-            of_mode = sampled.under(RunOptions(verify=mode == VERIFIED))
-            with evaluation_progress(len(sampled.samples), 0) as progress:
-                document = to_json(profile.document)
-                answer_all(components, of_mode, work / mode, document, progress)
-            folders.append(work / mode)
-    return _stored(tuple(folders))
+    note(out)

@@ -1,7 +1,7 @@
 """``viper learn writer``: the program writer learns its own programs that turned out right.
 
 `writer` splits the samples, then `_Training.run` goes round by round: answer (`_answer`), choose
-lessons (`_lessons`), tune an adapter (`_tune`), and answer the held-out queries with it. `_write`
+lessons (`_lessons`), tune an adapter, and answer the held-out queries with it. `_write`
 puts the result into a folder.
 """
 
@@ -17,18 +17,18 @@ import click
 
 from viper.ace.mining import zero_shot
 from viper.commands import options as cli
-from viper.commands.terminal import counter, evaluation_progress, hint_to_go_on, status
-from viper.commands.tune_agent import TuningOptions, tune_and_tell
+from viper.commands.terminal import counter, evaluation_progress, hint_to_go_on, note, status
+from viper.commands.tune import TuningOptions, tune_and_tell
 from viper.data.registry import training_split
-from viper.data.sample import DatasetSpec, Sample
+from viper.data.sample import Sample
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 from viper.evaluate.campaign import SampledEvaluation, answer_all, bound_arenas
-from viper.evaluate.evaluation import Evaluation, read_ids
-from viper.evaluate.intervals import PairedTest, paired
+from viper.evaluate.evaluation import Evaluation
+from viper.evaluate.intervals import paired
 from viper.evaluate.sample_result import SampleResult
 from viper.profiles.document import WRITER
 from viper.profiles.wiring import Profile
-from viper.reasoner import Reasoner
+from viper.reasoner import Reasoner, RunOptions
 from viper.schema import to_json
 from viper.storage.files import write_file
 from viper.tuning import self_training
@@ -63,8 +63,7 @@ class WriterOptions(TuningOptions):
         metavar="SHARE", help="Share of queries to hold out, and to answer before and after.")
     steps: int = cli.option("--steps", type=click.IntRange(1), default=200,
         help="Number of optimiser steps of a round.")
-    out: Path = cli.option("--out", type=cli.OutPath(), required=True, metavar="DIR",
-        help="Folder for the adapter, its card and profile.toml.")
+    out: Path = cli.out_field("DIR", "Folder for the adapter, its card and profile.toml.")
     work: Path | None = cli.option("--work", type=cli.OutPath(), metavar="DIR",
         help="Folder for answers and checkpoints. By default DIR.work; it is continued from there.")
     # fmt: on
@@ -93,77 +92,82 @@ def writer(options: WriterOptions, name: str) -> int:
     cli.quiet_libraries(options.offline)
     bound_arenas()
     split = options.split or training_split(name, alike=True)
-    spec = DatasetSpec(options.root, split, options.seed)
-    ids = read_ids(options.ids) if options.ids else ()
+    evaluation = cli.evaluation_of(name, options, split)
     with status("reading samples"):
-        evaluation = Evaluation(name, spec, options.limit, (options.seed,), ids=ids)
         samples = evaluation.samples()
-    training = _Training(options, cli.open_profile(options), evaluation, samples)
+    queries = self_training.held_out_queries(samples, options.held_out, options.seed)
+    held_out = [sample for sample in samples if query_key(sample) in queries]
+    learned = [sample for sample in samples if query_key(sample) not in queries]
+    work = options.work or out.with_name(f"{out.name}.work")
+    training = _Training(options, cli.open_profile(options), evaluation, learned, held_out, work)
     with hint_to_go_on():
         return training.run()
 
 
+@dataclass(frozen=True)
 class _Training:
     """The rounds of one training, each in a folder of its own."""
 
-    def __init__(
-        self,
-        options: WriterOptions,
-        profile: Profile,
-        evaluation: Evaluation,
-        samples: Sequence[Sample],
-    ) -> None:
-        self.options, self.profile, self.evaluation = options, profile, evaluation
-        self.tuned, self.style = tuned_of(profile, WRITER)
-        held_out = self_training.held_out_queries(samples, options.held_out, options.seed)
-        self.held_out = [sample for sample in samples if query_key(sample) in held_out]
-        self.samples = [sample for sample in samples if query_key(sample) not in held_out]
-        self.work = options.work or options.out.with_name(f"{options.out.name}.work")
+    options: WriterOptions
+    profile: Profile
+    evaluation: Evaluation
+    samples: Sequence[Sample]
+    held_out: Sequence[Sample]
+    work: Path
 
     def run(self) -> int:
         """Train round by round, write the result, and return the exit code."""
         options, profile, figures = self.options, self.profile, []
-        self._check_same()
-        before = self._answer(profile, self.held_out, "before", 0.0, 1)
-        adapter, lessons, test = None, [], paired([], [])
-        for number in range(1, options.rounds + 1):
-            lessons = self._lessons(profile, number)
-            if not lessons:
-                click.echo("viper: no program to learn from; try more --programs", err=True)
-                return EXIT_FAILED
-            adapter = self.work / f"adapter-{number}"
-            if not adapter.is_dir():
-                self._tune(profile, lessons, adapter, number)
-            profile = with_adapter(self.profile, WRITER, adapter)
-            after = self._answer(profile, self.held_out, f"after-{number}", 0.0, 1)
-            test = paired(
-                [row.score for row in before],
-                [row.score for row in after],
-                [sample.text for sample in self.held_out],
-            )
-            figures.append(_line(len(lessons), before, after, test))
-            click.echo(f"round {number}: {figures[-1]}", err=True)
-        assert adapter is not None
-        self._write(adapter, len(lessons), figures)
-        click.echo(f"{options.out / 'profile.toml'}")
-        return EXIT_OK
-
-    def _check_same(self) -> None:
-        """Raise if the work folder holds rounds with other options; note these in a new one."""
-        options = self.options
-        now = json.dumps({
-            **asdict(options.tune_settings()), "scenes": options.scenes,
+        tuned, style = tuned_of(profile, WRITER)
+        settings = options.tune_settings()
+        facts = json.dumps({
+            **asdict(settings), "scenes": options.scenes,
             "least_share": options.least_share, "held_out": options.held_out,
         })  # fmt: skip
         file = self.work / "options.json"
         if not file.is_file():
             file.parent.mkdir(parents=True, exist_ok=True)
-            write_file(file, f"{now}\n")
-        elif file.read_text(encoding="utf-8").strip() != now:
+            write_file(file, f"{facts}\n")
+        elif file.read_text(encoding="utf-8").strip() != facts:
             raise UsageError(
                 f"{self.work} holds rounds that were trained with other options; give another "
                 "--work, or delete it"
             )
+        before = self._answer(profile, self.held_out, "before", 0.0, 1)
+        adapter, lessons = None, []
+        for number in range(1, options.rounds + 1):
+            lessons = self._lessons(profile, number)
+            if not lessons:
+                note("viper: no program to learn from; try more --programs")
+                return EXIT_FAILED
+            adapter = self.work / f"adapter-{number}"
+            if not adapter.is_dir():
+                texts = []
+                with Reasoner(profile, preload=False) as reasoner:
+                    for lesson in lessons:
+                        sample = lesson.sample
+                        asked = RunOptions(task=sample.task, options=sample.options)
+                        prompt = reasoner.writer_prompt(sample.load(), sample.text, asked)
+                        texts.append(self_training.training_text(prompt, lesson, style))
+                label, work = f"round {number}: tuning", self.work / f"tuning-{number}"
+                tune_and_tell(label, tuned, texts, settings, adapter, work)
+            profile = with_adapter(self.profile, WRITER, adapter)
+            after = self._answer(profile, self.held_out, f"after-{number}", 0.0, 1)
+            figures.append(f"{len(lessons)} lessons, no query held out")
+            if before:
+                scores = [[row.score for row in rows] for rows in (before, after)]
+                means = [sum(each) / len(each) for each in scores]
+                gain = paired(*scores, [sample.text for sample in self.held_out]).difference
+                figures[-1] = (
+                    f"{len(lessons)} lessons; held-out score {means[0]:.3f} before, "
+                    f"{means[1]:.3f} after ({gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}], "
+                    f"n = {len(before)})"
+                )
+            note(f"round {number}: {figures[-1]}")
+        assert adapter is not None
+        self._write(adapter, tuned.model, len(lessons), figures)
+        click.echo(f"{options.out / 'profile.toml'}")
+        return EXIT_OK
 
     def _answer(
         self, profile: Profile, samples: Sequence[Sample], name: str, warmth: float, programs: int
@@ -206,32 +210,14 @@ class _Training:
                 on_query=lambda: advance(""),
             )
 
-    def _tune(
-        self, profile: Profile, lessons: Sequence[Lesson], adapter: Path, number: int
-    ) -> None:
-        options = self.options
-        with Reasoner(profile, preload=False) as reasoner:
-            texts = [
-                self_training.training_text(
-                    reasoner.writer_prompt(each.sample.load(), each.sample.text,
-                                           task=each.sample.task, options=each.sample.options),
-                    each,
-                    self.style,
-                )
-                for each in lessons
-            ]  # fmt: skip
-        work = self.work / f"tuning-{number}"
-        label = f"round {number}: tuning"
-        tune_and_tell(label, self.tuned, texts, options.tune_settings(), adapter, work)
-
-    def _write(self, adapter: Path, lessons: int, figures: Sequence[str]) -> None:
+    def _write(self, adapter: Path, base: str, lessons: int, figures: Sequence[str]) -> None:
         """Write the folder of the result in one step."""
         out = self.options.out
         part = out.with_name(f"{out.name}.new")
         shutil.rmtree(part, ignore_errors=True)
         shutil.copytree(adapter, part / "model")
         facts = {
-            "base": Path(self.tuned.model).name,
+            "base": Path(base).name,
             "data": f"{self.evaluation.set_name}, {self.evaluation.spec.split}",
             "samples": f"{len(self.samples)}, and {len(self.held_out)} held out",
             "lessons of the last round": lessons,
@@ -242,18 +228,3 @@ class _Training:
         text = tuned_profile(self.profile, out.name, out / "model", True, role=WRITER)
         (part / "profile.toml").write_text(text, encoding="utf-8")
         part.replace(out)
-
-
-def _line(
-    lessons: int, before: Sequence[SampleResult], after: Sequence[SampleResult], test: PairedTest
-) -> str:
-    """Return one line about a round: the scores on held-out queries before and after."""
-    if not before:
-        return f"{lessons} lessons, no query held out"
-    low, high = test.difference.low, test.difference.high
-    scores = [sum(row.score for row in rows) / len(rows) for rows in (before, after)]
-    return (
-        f"{lessons} lessons; held-out score {scores[0]:.3f} before, "
-        f"{scores[1]:.3f} after ({test.difference.value:+.3f} [{low:+.3f}, {high:+.3f}], "
-        f"n = {len(before)})"
-    )

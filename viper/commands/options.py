@@ -13,7 +13,7 @@ import math
 import os
 import shlex
 import tempfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
@@ -25,6 +25,7 @@ from viper.commands.terminal import status
 from viper.errors import UsageError
 
 if TYPE_CHECKING:
+    from viper.evaluate.evaluation import Evaluation
     from viper.profiles.wiring import Profile
     from viper.reasoner import Reasoner
 
@@ -68,8 +69,6 @@ class SectionedCommand(click.Command):
             with formatter.section(heading):
                 formatter.write_dl(records)
 
-
-OFFLINE_VARIABLES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE")
 
 # Range of seeds that stores and random generators accept, with room for offsets.
 SEED = click.IntRange(-(2**31), 2**31)
@@ -197,37 +196,28 @@ def options_as(kind: type[Any]) -> Decorator:
     ``--help`` lists the options of a class before those of its bases.
     """
 
+    declared = {each.name: each.metadata.get("option") for each in fields(kind)}
+    types = get_type_hints(kind)
+    names = [name for each in kind.__mro__ for name in inspect.get_annotations(each)]
+
     def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
         def call(*objects: Any, **values: Any) -> Any:
-            fields_of_kind = {name: _popped(values, added) for name, added in parameters.items()}
-            return command(*objects, kind(**fields_of_kind), **values)
+            given = {}
+            for name, added in parameters.items():
+                several = {parameter: values.pop(parameter) for parameter in added}
+                given[name] = several if len(added) > 1 else several[added[0]]
+            return command(*objects, kind(**given), **values)
 
         parameters: dict[str, list[str]] = {}
-        for name, decorator in reversed(_declared(kind)):
-            before = len(getattr(call, "__click_params__", ()))
-            decorator(call)
-            parameters[name] = [param.name for param in call.__click_params__[before:]]  # type: ignore[attr-defined]
+        for name in reversed(dict.fromkeys(names)):
+            if declare := declared.get(name):
+                before = len(getattr(call, "__click_params__", ()))
+                declare(name, types[name])(call)
+                parameters[name] = [param.name for param in call.__click_params__[before:]]  # type: ignore[attr-defined]
         return call
 
     return decorated
-
-
-def _popped(values: dict[str, Any], names: list[str]) -> Any:
-    """Remove and return the value of one option, or the values of several options by name."""
-    return values.pop(names[0]) if len(names) == 1 else {name: values.pop(name) for name in names}
-
-
-def _declared(kind: type[Any]) -> list[tuple[str, Decorator]]:
-    """Return the options of a dataclass, its own before those of its bases."""
-    decorators = {each.name: each.metadata.get("option") for each in fields(kind)}
-    types = get_type_hints(kind)
-    names = [name for each in kind.__mro__ for name in inspect.get_annotations(each)]
-    return [
-        (name, decorator(name, types[name]))
-        for name in dict.fromkeys(names)
-        if (decorator := decorators.get(name))
-    ]
 
 
 # fmt: off
@@ -252,26 +242,40 @@ api_option: Decorator = click.option("--api", cls=Option, section=PROGRAMS,
          "own routines, or several joined by +.")
 
 
-def learned_option(by_default: bool = True) -> Decorator:
-    """Return ``--learned``: use what ``viper learn`` stored in the state folder."""
-    return click.option("--learned/--no-learned", cls=Option, section=EXAMPLES, default=by_default,
-        show_default=True,
+def seed_option(help_text: str) -> Decorator:
+    """Return ``--seed``."""
+    return click.option("--seed", cls=Option, type=SEED, default=0, show_default=True,
+        help=help_text)
+
+
+def seed_field(
+    help_text: str = "First random seed; it chooses the samples and seeds the sampling.",
+    section: str = "",
+) -> Any:
+    """Return a field for ``--seed``."""
+    return option("--seed", section=section, type=SEED, default=0, help=help_text)
+
+
+def split_field(help_text: str) -> Any:
+    """Return a field for ``--split``."""
+    return option("--split", metavar="NAME", help=help_text)
+
+
+def out_field(metavar: str, help_text: str) -> Any:
+    """Return a field for ``--out``, which must be given."""
+    return option("--out", type=OutPath(), required=True, metavar=metavar, help=help_text)
+
+
+def learned_field(by_default: bool = True) -> Any:
+    """Return a field for ``--learned``: use what ``viper learn`` stored in the state folder."""
+    return option("--learned/--no-learned", section=EXAMPLES, default=by_default,
         help="Use what viper learn stored in the state folder: soft prompts and demonstrations.")
 
 
-def seed_option(
-    help_text: str = "First random seed; it chooses the samples and seeds the sampling.",
-    section: str = "",
-) -> Decorator:
-    """Return ``--seed``."""
-    return click.option("--seed", cls=Option, section=section, type=SEED, default=0,
-        show_default=True, help=help_text)
-
-
-def workers_option(help_text: str = "Number of samples to answer at the same time.") -> Decorator:
-    """Return ``--workers``."""
-    return click.option("--workers", cls=Option, section=WORKERS, type=click.IntRange(1, 1024),
-        default=16, show_default=True, help=help_text)
+def workers_field(help_text: str = "Number of samples to answer at the same time.") -> Any:
+    """Return a field for ``--workers``."""
+    return option("--workers", section=WORKERS, type=click.IntRange(1, 1024), default=16,
+        help=help_text)
 # fmt: on
 
 
@@ -307,11 +311,6 @@ class ProfileChoice:
     examples_bank: str | None = None
     thresholds: tuple[str, ...] = ()
 
-    @classmethod
-    def of(cls, choice: ProfileChoice) -> ProfileChoice:
-        """Return the choice alone, without the fields that a subclass adds."""
-        return ProfileChoice(**{field.name: getattr(choice, field.name) for field in fields(cls)})
-
 
 def split_options(values: tuple[str, ...]) -> tuple[str, ...]:
     """Return the candidates of ``--options``, written once as ``a; b; c`` or several times."""
@@ -339,20 +338,35 @@ def open_profile(choice: ProfileChoice) -> Profile:
     )
     if choice.examples_bank:
         profile = profile.with_bank(choice.examples_bank)
-    if choice.thresholds:
-        profile = profile.with_thresholds(dict(map(_threshold, choice.thresholds)))
-    return profile
+    thresholds = {}
+    for text in choice.thresholds:
+        name, _, value = text.partition("=")
+        try:
+            thresholds[name.strip()] = float(value)
+        except ValueError:
+            thresholds[name.strip()] = math.nan
+        if not math.isfinite(thresholds[name.strip()]):
+            raise UsageError(
+                f"--threshold {text!r}: expected NAME=VALUE, as detector.threshold=0.2"
+            )
+    return profile.with_thresholds(thresholds) if thresholds else profile
 
 
-def _threshold(text: str) -> tuple[str, float]:
-    name, equals, value = text.partition("=")
-    try:
-        number = float(value)
-    except ValueError:
-        number = math.nan
-    if not equals or not math.isfinite(number):
-        raise UsageError(f"--threshold {text!r}: expected NAME=VALUE, as detector.threshold=0.2")
-    return name.strip(), number
+def evaluation_of(name: str, choice: Any, split: str | None = None, **more: Any) -> Evaluation:
+    """Return the evaluation of the samples that --root --split --limit --ids --seed choose.
+
+    Args:
+        name: the data set.
+        choice: object with these options as attributes; ``ids`` may be missing.
+        split: split instead of that of the options; by default the first of the data set.
+        more: further attributes of the evaluation.
+    """
+    from viper.data.sample import DatasetSpec
+    from viper.evaluate.evaluation import Evaluation, read_ids
+
+    spec = DatasetSpec(choice.root, split or choice.split, choice.seed)
+    ids = read_ids(choice.ids) if getattr(choice, "ids", None) else ()
+    return Evaluation(name, spec, choice.limit, ids=ids, **{"seeds": (choice.seed,), **more})
 
 
 def fetch_models(profile: Profile) -> None:
@@ -392,7 +406,7 @@ def quiet_libraries(offline: bool) -> None:
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     if offline:
-        for name in OFFLINE_VARIABLES:
+        for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE"):
             os.environ[name] = "1"
 
 
@@ -402,34 +416,23 @@ def command_line(context: click.Context, leave_out: Collection[str] = ()) -> str
     Args:
         leave_out: names of parameters that do not change the result.
     """
-    options: list[str] = []
+    words = context.command_path.split()
     arguments: list[str] = []
     for parameter in context.command.params:
         name = parameter.name or ""
         is_on_command_line = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
         if not is_on_command_line or name in leave_out:
             continue
-        if isinstance(parameter, click.Option):
-            options += _option(parameter, context.params[name])
+        value = context.params[name]
+        values = map(str, value if isinstance(value, list | tuple) else [value])
+        if not isinstance(parameter, click.Option):
+            arguments += values
+        elif parameter.is_flag:
+            spellings = parameter.opts if value else parameter.secondary_opts or parameter.opts
+            words.append(max(spellings, key=len))
         else:
-            arguments += _values(context.params[name])
-    words = [*context.command_path.split(), *options]
+            spelling = max(parameter.opts, key=len)
+            words += [word for text in values for word in (spelling, text)]
     if any(argument.startswith("-") for argument in arguments):
         words.append("--")
     return shlex.join([*words, *arguments])
-
-
-def _option(option: click.Option, value: Any) -> Iterator[str]:
-    if option.is_flag:
-        yield _longest(option.opts if value else option.secondary_opts or option.opts)
-        return
-    for text in _values(value):
-        yield from (_longest(option.opts), text)
-
-
-def _longest(spellings: list[str]) -> str:
-    return max(spellings, key=len)
-
-
-def _values(value: Any) -> list[str]:
-    return [str(item) for item in value] if isinstance(value, list | tuple) else [str(value)]

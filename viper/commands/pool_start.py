@@ -1,6 +1,6 @@
 """``viper ace pool start``: first demonstrations from labelled samples.
 
-`start` calls `_make`, which plans the run (`_plan`), answers the samples (`_mined`) and lets
+`start` calls `_make`, which plans the run (`_plan`), answers the samples and lets
 `viper.tuning.first_demonstrations` test and injure what was right. The pool then gets all of it as
 one version.
 """
@@ -8,6 +8,7 @@ one version.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -18,17 +19,15 @@ import click
 
 from viper.ace.mining import ExampleSource, Shots, zero_shot
 from viper.commands import options as cli
-from viper.commands.terminal import counter, evaluation_progress, hint_to_go_on, status
+from viper.commands.terminal import counter, evaluation_progress, hint_to_go_on, note, status
 from viper.data.sample import DatasetSpec
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 from viper.evaluate.campaign import Budget, SampledEvaluation, answer_all, bound_arenas
 from viper.evaluate.evaluation import read_ids
 from viper.evaluate.metrics import metric
 from viper.evaluate.runs.store import RunStore
-from viper.evaluate.sample_result import SampleResult
 from viper.profiles.files import state_dir
 from viper.profiles.wiring import Profile
-from viper.reasoner import RunOptions
 from viper.schema import to_json
 from viper.strategies.base import Components
 from viper.strategies.demonstration_pool import FOLDER, DemonstrationPool
@@ -39,21 +38,6 @@ from viper.tuning.plan_edits import COMMON_FAMILIES
 from viper.tuning.validation import ValidationRun
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """Samples to answer, the profile and the folder for the answers."""
-
-    sampled: SampledEvaluation
-    profile: Profile
-    work: Path
-    options: StartOptions
-
-    @property
-    def run(self) -> Path:
-        """Return the folder of the mining run."""
-        return self.work / "mined"
-
-
 @dataclass(frozen=True, kw_only=True)
 class StartOptions(cli.ProfileChoice):
     """Argument and options of ``viper ace pool start``."""
@@ -61,15 +45,14 @@ class StartOptions(cli.ProfileChoice):
     # fmt: off
     set_name: str = cli.given_by(click.argument("set_name", metavar="SET"))
     root: Path | None = cli.given_by(cli.root_option)
-    split: str | None = cli.option("--split", metavar="NAME",
-        help="Split of the labelled samples. By default train.")
+    split: str | None = cli.split_field("Split of the labelled samples. By default train.")
     samples: int = cli.option("--samples", type=click.IntRange(1, 10_000), default=24,
         help="Number of labelled samples to answer, kinds of query in turn; in the embedded "
              "world, for each family of queries.")
     ids: str | None = cli.option("--ids", metavar="FILE|ID,ID",
         help="Answer these samples instead; a file holds one id on each line.")
-    seed: int = cli.given_by(cli.seed_option(
-        "Random seed for the choice of samples and faults, and for sampling."))
+    seed: int = cli.seed_field(
+        "Random seed for the choice of samples and faults, and for sampling.")
     correct: int = cli.option("--correct", type=click.IntRange(1, 1_000), default=8,
         help="Number of correct samples for each task; each gives its plan and its program.")
     incorrect: int = cli.option("--incorrect", type=click.IntRange(0, 1_000), default=8,
@@ -107,10 +90,9 @@ def start(options: StartOptions) -> int:
         raise UsageError("--budget 1: a correct answer needs a second request; give 2 or more")
     demonstrations = _make(options)
     if not any(first.correct for first in demonstrations):
-        click.echo(
+        note(
             "viper: no demonstration led to a correct answer, so the pool did not change; "
-            "try more --samples, or another --profile",
-            err=True,
+            "try more --samples, or another --profile"
         )
         return EXIT_FAILED
     pool = DemonstrationPool(state_dir(options.state) / FOLDER)
@@ -118,7 +100,19 @@ def start(options: StartOptions) -> int:
     items = [item for first in demonstrations for item in (*first.correct, *first.incorrect)]
     pool.add(items, f"first demonstrations of {options.set_name}")
     for first in demonstrations:
-        _tell(first, options)
+        counts, lacking = [], []
+        for name, count, most, found in (
+            ("correct", first.samples, options.correct, first.correct),
+            ("incorrect", len(first.incorrect), options.incorrect, first.incorrect),
+        ):
+            parts = Counter(item.example.part for item in found)
+            parts_text = ", ".join(f"{parts[part]} {part}s" for part in sorted(parts))
+            counts.append(f"{count} {name} ({parts_text or 'none'})")
+            if count < most:
+                lacking.append(f"{count} of {most} {name}")
+        click.echo(f"{first.task}: {'; '.join(counts)}")
+        if lacking and not first.stopped:
+            note(f"{first.task}: {', '.join(lacking)}; more --samples may give more")
     new = len(pool.items()) - before
     click.echo(f"{pool.store.folder}: {new} new demonstrations, version {pool.store.version}")
     return EXIT_OK
@@ -129,15 +123,34 @@ def _make(options: StartOptions) -> list[finding.TaskExamples]:
     bound_arenas()
     profile = cli.open_profile(options).without_examples()
     with closing(profile.components()) as components, hint_to_go_on():
-        plan = _plan(options, profile, components)
-        rows, solved = _mined(plan, components)
+        sampled, work = _plan(options, profile, components)
+        run = work / "mined"
+        budget = options.budget
+        if budget is not None:
+            # A third is left for trying solved samples as examples: with none left, a small budget
+            # would end without a demonstration.
+            budget -= max(1, budget // 3)
+        calls = 2 + MAX_RESAMPLES if sampled.evaluation.options.strategy == "plan" else 1
+        document = to_json(profile.document)
+        done = 0
+        if (run / "run.json").exists():
+            with RunStore.read(run) as store:
+                done = len(store.done())
+        with evaluation_progress(len(sampled.samples), done) as progress:
+            limit = Budget(None, budget, calls)
+            rows = answer_all(components, sampled, run, document, progress, limit)
+        api, model_id = components.settings.api, components.llm.model_id
+        source = ExampleSource(sampled.evaluation, api, components.library, model_id)
+        with RunStore.read(run) as store:
+            solved = finding.solved_samples(store, sampled.samples, source)
+        note(f"{len(solved)} of {len(rows)} samples were answered right")
         families = components.toolbox.settings.attribute_families or COMMON_FAMILIES
         targets = finding.Targets(options.correct, options.incorrect, options.seed, families)
         validation = ValidationRun(
             components,
-            metric(plan.sampled.evaluation.metric),
-            plan.sampled.evaluation.options.changed(seed=options.seed),
-            plan.work / "tried.jsonl",
+            metric(sampled.evaluation.metric),
+            sampled.evaluation.options.changed(seed=options.seed),
+            work / "tried.jsonl",
             options.budget,
             sum(row.usage.llm_calls for row in rows),
         )
@@ -145,40 +158,18 @@ def _make(options: StartOptions) -> list[finding.TaskExamples]:
         total = len(tasks) * (targets.correct + targets.incorrect)
         with counter("demonstrations", total) as advance:
             demonstrations = finding.first_demonstrations(solved, targets, validation, advance)
-    if len(rows) < len(plan.sampled.samples) or any(first.stopped for first in demonstrations):
-        click.echo(
+    if len(rows) < len(sampled.samples) or any(first.stopped for first in demonstrations):
+        note(
             f"viper: the budget of {options.budget} requests ended it; to go on: the same line "
-            "with a larger --budget",
-            err=True,
+            "with a larger --budget"
         )
     return demonstrations
 
 
-def _plan(options: StartOptions, profile: Profile, components: Components) -> _Plan:
-    ids = read_ids(options.ids) if options.ids else ()
-    spec = DatasetSpec(options.root, options.split, options.seed)
-    shots = Shots(options.set_name, spec, options.samples, ids, spread=not ids)
-    run_options = _run_options(options, components)
-    with status("reading samples"):
-        evaluation = replace(shots.evaluation(), options=run_options)
-        sampled = SampledEvaluation(evaluation, shots.samples())
-    folder = options.work or state_dir(options.state) / "demonstrations.start"
-    name = (
-        *(options.set_name, evaluation.spec.split or "", components.settings.api),
-        *(profile.name, run_options.strategy, _short(ids) or options.samples, options.seed),
-    )
-    readable = "-".join(str(part) for part in name).replace("/", "-")
-    safe = "".join(letter if letter.isalnum() or letter in "-_.+" else "-" for letter in readable)
-    return _Plan(sampled, profile, folder / safe[-150:].lstrip(".-"), options)
-
-
-def _short(ids: tuple[str, ...]) -> str:
-    """Return a name for a list of ids, or an empty text for no ids."""
-    return hashlib.sha256(repr(ids).encode()).hexdigest()[:8] if ids else ""
-
-
-def _run_options(options: StartOptions, components: Components) -> RunOptions:
-    """Return options for one program, or plan and program, without examples or corrections."""
+def _plan(
+    options: StartOptions, profile: Profile, components: Components
+) -> tuple[SampledEvaluation, Path]:
+    """Return the samples to answer, without examples or corrections, and the folder of the work."""
     strategy = options.strategy
     if strategy != "program":
         try:
@@ -188,51 +179,19 @@ def _run_options(options: StartOptions, components: Components) -> RunOptions:
             if strategy == "plan":
                 raise
             strategy = "program"
-            click.echo("the profile's writer does not plan: programs only", err=True)
-    return zero_shot().changed(
+            note("the profile's writer does not plan: programs only")
+    ids = read_ids(options.ids) if options.ids else ()
+    spec = DatasetSpec(options.root, options.split, options.seed)
+    shots = Shots(options.set_name, spec, options.samples, ids, spread=not ids)
+    run_options = zero_shot().changed(
         strategy=strategy, correct_demonstrations=0, incorrect_demonstrations=0
     )
-
-
-def _mined(
-    plan: _Plan, components: Components
-) -> tuple[list[SampleResult], list[finding.SolvedSample]]:
-    """Answer the samples that the run lacks, and return all rows and the solved samples."""
-    sampled, budget = plan.sampled, plan.options.budget
-    if budget is not None:
-        # A third is left for trying solved samples as examples: with none left, a small budget
-        # would end without a demonstration.
-        budget -= max(1, budget // 3)
-    each = 2 + MAX_RESAMPLES if sampled.evaluation.options.strategy == "plan" else 1
-    document = to_json(plan.profile.document)
-    done = 0
-    if (plan.run / "run.json").exists():
-        with RunStore.read(plan.run) as store:
-            done = len(store.done())
-    with evaluation_progress(len(sampled.samples), done) as progress:
-        rows = answer_all(
-            components, sampled, plan.run, document, progress, Budget(None, budget, each)
-        )
-    api, library = components.settings.api, components.library
-    source = ExampleSource(sampled.evaluation, api, library, components.llm.model_id)
-    with RunStore.read(plan.run) as store:
-        solved = finding.solved_samples(store, sampled.samples, source)
-    click.echo(f"{len(solved)} of {len(rows)} samples were answered right", err=True)
-    return rows, solved
-
-
-def _tell(first: finding.TaskExamples, options: StartOptions) -> None:
-    """Print the number of demonstrations of each part, and on stderr what is missing."""
-    counts, lacking = [], []
-    for name, count, most, items in (
-        ("correct", first.samples, options.correct, first.correct),
-        ("incorrect", len(first.incorrect), options.incorrect, first.incorrect),
-    ):
-        parts = Counter(item.example.part for item in items)
-        parts_text = ", ".join(f"{parts[part]} {part}s" for part in sorted(parts))
-        counts.append(f"{count} {name} ({parts_text or 'none'})")
-        if count < most:
-            lacking.append(f"{count} of {most} {name}")
-    click.echo(f"{first.task}: {'; '.join(counts)}")
-    if lacking and not first.stopped:
-        click.echo(f"{first.task}: {', '.join(lacking)}; more --samples may give more", err=True)
+    with status("reading samples"):
+        evaluation = replace(shots.evaluation(), options=run_options)
+        sampled = SampledEvaluation(evaluation, shots.samples())
+    folder = options.work or state_dir(options.state) / "demonstrations.start"
+    which = hashlib.sha256(repr(ids).encode()).hexdigest()[:8] if ids else options.samples
+    about = (options.set_name, evaluation.spec.split or "", components.settings.api)
+    name = "-".join(map(str, (*about, profile.name, strategy, which, options.seed)))
+    safe = re.sub(r"[^\w.+-]", "-", name)
+    return sampled, folder / safe[-150:].lstrip(".-")

@@ -22,8 +22,7 @@ from viper.api.library import library_for, reserved_names
 from viper.api.sets import ApiEntry
 from viper.api.spec import entry_text
 from viper.commands import options as cli
-from viper.commands.terminal import counter, echo_table
-from viper.data.sample import DatasetSpec
+from viper.commands.terminal import counter, echo_table, note
 from viper.errors import EXIT_FAILED, EXIT_OK, UnknownNameError, UsageError
 from viper.evaluate.engines.local import Bounds, LocalEngine
 from viper.evaluate.engines.sample_runner import Item, SampleRunner
@@ -81,7 +80,7 @@ def new(name: str, tool: bool, folder: Path) -> None:
         )
         path.write_text(text, encoding="utf-8")
         click.echo(path)
-    click.echo(f"next: viper setup routine check {folder / name}.py", err=True)
+    note(f"next: viper setup routine check {folder / name}.py")
 
 
 @routine.command("list")
@@ -125,9 +124,8 @@ def show(options: ShowOptions, name: str) -> None:
         entries_by_name |= {entry.name: entry for entry in entries}
     if name not in entries_by_name:
         if api == "abstract":
-            raise UsageError(
-                f"no routine {name!r} in abstract; is it in a file? give --api FILE.py"
-            )
+            where = "abstract; is it in a file? give --api FILE.py"
+            raise UsageError(f"no routine {name!r} in {where}")
         raise UnknownNameError("routine", name, entries_by_name)
     for detail in ("compact", "full"):
         text = entry_text(entries_by_name[name], detail)  # type: ignore[arg-type]
@@ -158,21 +156,17 @@ def check(file: Path, api: str | None) -> int:
 class TryOptions(cli.ProfileChoice):
     """Options of ``viper setup routine try``."""
 
-    data: str = cli.option(
-        "--data", default="world", help="Data set to answer (see viper data list)."
-    )
+    # fmt: off
+    data: str = cli.option("--data", default="world",
+        help="Data set to answer (see viper data list).")
     root: Path | None = cli.given_by(cli.root_option)
-    split: str | None = cli.option(
-        "--split", metavar="NAME", help="Split to answer. By default the first of the data set."
-    )
-    limit: int = cli.option(
-        "--limit", type=click.IntRange(1), default=60, help="Number of samples."
-    )
-    seed: int = cli.option(
-        "--seed", type=cli.SEED, default=0, help="Random seed for samples and sampling."
-    )
+    split: str | None = cli.split_field("Split to answer. By default the first of the data set.")
+    limit: int = cli.option("--limit", type=click.IntRange(1), default=60,
+        help="Number of samples.")
+    seed: int = cli.seed_field("Random seed for samples and sampling.")
     as_json: bool = cli.option("--json", help="Print one JSON object.")
     api: str | None = cli.given_by(cli.api_option)
+    # fmt: on
 
 
 @routine.command("try")
@@ -184,8 +178,7 @@ def try_it(options: TryOptions, file: Path) -> None:
     The command prints both scores, the gain with its 95 % interval, and the share of programs that
     use the routine.
     """
-    spec = DatasetSpec(options.root, options.split, options.seed)
-    evaluation = Evaluation(options.data, spec, options.limit, (options.seed,))
+    evaluation = cli.evaluation_of(options.data, options)
     items = evaluation.items()
     base = options.api or cli.open_profile(options).document.run.api
     names = [routine.name for routine in library_for(str(file)).files[0].routines]
@@ -199,10 +192,8 @@ def try_it(options: TryOptions, file: Path) -> None:
     for label, value in (("without", effect.without), ("with", effect.with_it)):
         click.echo(f"{label:8} {value.value:.3f} [{value.low:.3f}, {value.high:.3f}]")
     gain = effect.gain.difference
-    click.echo(
-        f"gain     {gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}]"
-        f"  ({effect.gain.better} better, {effect.gain.worse} worse)"
-    )
+    counts = f"({effect.gain.better} better, {effect.gain.worse} worse)"
+    click.echo(f"gain     {gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}]  {counts}")
     click.echo(f"used in  {effect.used.value:.1%} of programs")
 
 

@@ -104,8 +104,7 @@ class QueryOptions(cli.ProfileChoice):
     html: Path | None = cli.option("--html", type=cli.OutFile("page"),
         help="Write a page that shows each line of the program beside its result.")
     as_json: bool = cli.option("--json", help="Print one JSON object with the whole trace.")
-    seed: int = cli.option("--seed", type=cli.SEED, default=0,
-        help="Random seed for sampling.")
+    seed: int = cli.seed_field("Random seed for sampling.")
     dry_run: bool = cli.option("--dry-run",
         help="Print which models would load and how many requests they would get, then stop.")
     show_prompt: bool = cli.option("--show-prompt", section=PROGRAMS,
@@ -123,7 +122,7 @@ class QueryOptions(cli.ProfileChoice):
         help="Ask a running viper serve instead of loading models; VIPER_SERVE_TOKEN is sent.")
     settings: Mapping[str, object] = run_settings()
     examples_bank: str | None = cli.given_by(bank_option)
-    learned: bool = cli.given_by(cli.learned_option())
+    learned: bool = cli.learned_field()
     thresholds: tuple[str, ...] = cli.given_by(threshold_option)
     # fmt: on
 
@@ -134,8 +133,7 @@ class EvalOptions(cli.ProfileChoice):
 
     # fmt: off
     root: Path | None = cli.given_by(cli.root_option)
-    split: str | None = cli.option("--split", metavar="NAME",
-        help="Split to answer. By default the first of the data set.")
+    split: str | None = cli.split_field("Split to answer. By default the first of the data set.")
     limit: int | None = cli.option("--limit", type=click.IntRange(1),
         help="Number of samples to draw at random. By default all samples.")
     strategy: str = cli.option("--strategy", default="program",
@@ -152,11 +150,11 @@ class EvalOptions(cli.ProfileChoice):
         help="Print the samples, models and number of programs, then stop.")
     ids: str | None = cli.option("--ids", metavar="FILE|ID,ID", section="Samples",
         help="Answer only these samples and ignore --limit; a file holds one id on each line.")
-    seed: int = cli.given_by(cli.seed_option(section="Samples"))
+    seed: int = cli.seed_field(section="Samples")
     examples: bool = cli.option("--examples/--zero-shot", default=True, section=EXAMPLES,
         help="Show the in-context examples of the profile.")
     examples_bank: str | None = cli.given_by(bank_option)
-    learned: bool = cli.given_by(cli.learned_option(by_default=False))
+    learned: bool = cli.learned_field(by_default=False)
     api: str | None = cli.given_by(cli.api_option)
     settings: Mapping[str, object] = run_settings()
     deadline_s: float | None = cli.option("--deadline", type=click.FloatRange(0, min_open=True),
@@ -170,8 +168,8 @@ class EvalOptions(cli.ProfileChoice):
         help="Write a sheet, with the edited images, on which people judge the edits.")
     track: str | None = cli.option("--track", metavar="NAME:WHERE", section="Output",
         help="Experiment tracker to report to: tensorboard:DIR, mlflow:URI or wandb:PROJECT.")
-    workers: int = cli.given_by(cli.workers_option(
-        "Number of samples to answer at the same time; with --engine ray, in each actor."))
+    workers: int = cli.workers_field(
+        "Number of samples to answer at the same time; with --engine ray, in each actor.")
     engine: Literal["local", "ray"] = cli.option("--engine", default="local", section=WORKERS,
         help="Run on threads of this process, or on actors of Ray.")
     actors: int = cli.option("--actors", type=click.IntRange(1, 1024), default=2, section=WORKERS,

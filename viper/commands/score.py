@@ -10,8 +10,8 @@ from typing import Literal
 
 import click
 
-from viper.commands.options import SEED, OutPath, option, options_as
-from viper.commands.terminal import echo_json, echo_table
+from viper.commands.options import OutPath, option, options_as, seed_field, split_field
+from viper.commands.terminal import echo_json, echo_table, note
 from viper.data.registry import choose, data_set
 from viper.data.sample import DatasetSpec
 from viper.errors import UsageError
@@ -31,12 +31,10 @@ class ScoreOptions:
         help="Score a sheet of viper eval --judgements that people filled in.")
     root: Path | None = option("--root", metavar="DIR",
         help="Folder that holds the official files of the data set; images are not needed.")
-    split: str | None = option("--split", metavar="NAME",
-        help="Split. By default the first of the data set.")
+    split: str | None = split_field("Split. By default the first of the data set.")
     limit: int | None = option("--limit", type=click.IntRange(1),
         help="Number of samples; the same samples that viper eval draws.")
-    seed: int = option("--seed", type=SEED, default=0,
-        help="Random seed for the choice of samples.")
+    seed: int = seed_field("Random seed for the choice of samples.")
     missing: Literal["error", "wrong"] = option("--missing", default="error",
         help="Treat a sample without a prediction as an error, or as wrong.")
     by_group: bool = option("--by-group", help="Print the scores of every group.")
@@ -65,11 +63,17 @@ def score(options: ScoreOptions, name: str) -> None:
     """
     if (options.predictions is None) == (options.judgements is None):
         raise UsageError("give --predictions FILE, or --judgements FILE.csv that people filled in")
-    if options.predictions is None:
-        assert options.judgements is not None
-        _judged(options.judgements, options.missing, as_json=options.as_json)
+    if options.judgements is not None:
+        judged = read_judgements(options.judgements, options.missing)
+        if options.as_json:
+            echo_json(dataclasses.asdict(judged))
+            return
+        unjudged = f", {len(judged.unfilled)} unjudged" if judged.unfilled else ""
+        pictures = f"{judged.without_picture} without a picture"
+        click.echo(f"{judged.correct.n} edits, {pictures}{unjudged}")
+        click.echo(f"correct {scoring.percent(judged.correct)}")
         return
-
+    assert options.predictions is not None
     dataset = data_set(name)
     split = options.split or dataset.splits[0]
     spec = DatasetSpec(options.root, split, options.seed, options.limit)
@@ -77,55 +81,28 @@ def score(options: ScoreOptions, name: str) -> None:
     scored = scoring.score_predictions(
         samples, dataset.metric, options.predictions, options.missing
     )
-    _warn(scored)
-    if options.rows is not None:
-        _write_rows(options.rows, scored)
-    about = {"set": dataset.name, "split": split, "metric": dataset.metric}
-    if options.as_json:
-        click.echo(
-            json.dumps({**about, **scoring.summary(scored)}, allow_nan=False, ensure_ascii=False)
-        )
-    else:
-        click.echo(f"{dataset.name} {split}, {scored.figures.n} samples, metric {dataset.metric}")
-        _print(scored, options.by_group)
-
-
-def _judged(sheet: Path, missing: Literal["error", "wrong"], *, as_json: bool) -> None:
-    """Print the scores of a sheet that people filled in."""
-    judged = read_judgements(sheet, missing)
-    if as_json:
-        echo_json(dataclasses.asdict(judged))
-        return
-    unjudged = f", {len(judged.unfilled)} unjudged" if judged.unfilled else ""
-    click.echo(f"{judged.correct.n} edits, {judged.without_picture} without a picture{unjudged}")
-    click.echo(f"correct {scoring.percent(judged.correct)}")
-
-
-def _warn(scored: scoring.ScoredPredictions) -> None:
     if scored.duplicates:
-        click.echo(
-            f"viper: warning: {scored.duplicates} duplicate predictions; the last of each counts",
-            err=True,
-        )
+        note(f"viper: warning: {scored.duplicates} duplicate predictions; the last of each counts")
     if scored.unknown:
-        click.echo(
+        note(
             f"viper: warning: {len(scored.unknown)} predictions are for ids that the set does not "
-            f"have: {scoring.first_few(scored.unknown)}",
-            err=True,
+            f"have: {scoring.first_few(scored.unknown)}"
         )
-
-
-def _print(scored: scoring.ScoredPredictions, by_group: bool) -> None:
+    if options.rows is not None:
+        content = scoring.rows_csv(scored.rows).encode(errors="backslashreplace")
+        try:
+            replace_file(options.rows, content)
+        except OSError as error:
+            raise UsageError(f"cannot write {options.rows}: {error.strerror or error}") from None
+    if options.as_json:
+        about = {"set": dataset.name, "split": split, "metric": dataset.metric}
+        record = {**about, **scoring.summary(scored)}
+        click.echo(json.dumps(record, allow_nan=False, ensure_ascii=False))
+        return
+    click.echo(f"{dataset.name} {split}, {scored.figures.n} samples, metric {dataset.metric}")
     overall = scored.figures.overall
     # many figures, as NExT-QA's by type, are also shown side by side, as papers list them
     if len(overall) > 4:
         echo_table(list(overall), [[scoring.percent(estimate) for estimate in overall.values()]])
         click.echo()
-    echo_table(scoring.HEADER, list(scoring.figure_rows(scored.figures, by_group)))
-
-
-def _write_rows(path: Path, scored: scoring.ScoredPredictions) -> None:
-    try:
-        replace_file(path, scoring.rows_csv(scored.rows).encode(errors="backslashreplace"))
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
+    echo_table(scoring.HEADER, list(scoring.figure_rows(scored.figures, options.by_group)))

@@ -20,8 +20,6 @@ from viper.serve.settings import ServeSettings, is_loopback
 
 TOKEN_ENV = "VIPER_SERVE_TOKEN"
 
-_PACKAGES = ("fastapi", "uvicorn", "python_multipart", "prometheus_client")
-
 
 @dataclass(frozen=True, kw_only=True)
 class AddressOptions(cli.ProfileChoice):
@@ -57,7 +55,7 @@ class ServerOptions(AddressOptions):
     grace_s: float = cli.option("--grace-s", type=click.FloatRange(0), default=20.0, section=LIMITS,
         help="Seconds that running queries get to finish after SIGTERM.")
     api: str | None = cli.given_by(cli.api_option)
-    learned: bool = cli.given_by(cli.learned_option())
+    learned: bool = cli.learned_field()
     # fmt: on
 
 
@@ -76,9 +74,7 @@ class HttpServeOptions(ServerOptions):
 class McpOptions(ServerOptions):
     """Options of ``viper mcp``."""
 
-    http: bool = cli.option(
-        "--http", default=False, help="Listen for HTTP clients instead of standard input."
-    )
+    http: bool = cli.option("--http", help="Listen for HTTP clients instead of standard input.")
 
 
 @click.command(
@@ -95,7 +91,7 @@ def serve(serving: HttpServeOptions) -> None:
     viper serve --port 8000
     curl -F media=@table.png -F "query=the leftmost cube" http://127.0.0.1:8000/v1/run
     """
-    need_packages(_PACKAGES, "viper serve")
+    need_packages(("fastapi", "uvicorn", "python_multipart", "prometheus_client"), "viper serve")
     settings = settings_of(serving, allow_exec=serving.allow_exec, log_queries=serving.log_queries)
     from viper.serve.app import create_app
     from viper.serve.service import serve as serve_until_signal
@@ -144,18 +140,14 @@ def settings_of(serving: AddressOptions, **more: bool) -> ServeSettings:
     """Return the settings of a server that the options of a command describe."""
     names = {field.name for field in fields(ServeSettings)} & vars(serving).keys()
     values = {name: getattr(serving, name) for name in names} | more
-    settings = ServeSettings(token=_token(serving.token_env), **values)
+    named = serving.token_env
+    token = os.environ.get(named or TOKEN_ENV)
+    if named is not None and token is None:
+        raise UsageError(f"--token-env {named}: no such variable in the environment; set it first")
+    settings = ServeSettings(token=token, **values)
     if settings.allow_exec and serving.sandbox == "weak" and not is_loopback(settings.host):
         raise UsageError(
             "programs of callers would run in a weak sandbox; leave out --sandbox weak (or "
             "--allow-exec), or listen on 127.0.0.1"
         )
     return settings
-
-
-def _token(named: str | None) -> str | None:
-    """Return the token from the environment; a variable named by an option must exist."""
-    token = os.environ.get(named or TOKEN_ENV)
-    if named is not None and token is None:
-        raise UsageError(f"--token-env {named}: no such variable in the environment; set it first")
-    return token

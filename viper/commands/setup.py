@@ -1,8 +1,8 @@
 """``viper setup``: propose a profile for this machine, download its models and try it.
 
 `set_up` describes the machine, proposes the best profile that fits (`_propose`), and lists the
-problems (`report_fit`). It then downloads the missing models, asks one question (`_try_out`), and
-writes the default. With ``check`` it stops after the problems.
+problems (`report_fit`). It then downloads the missing models, asks one question, and writes the
+default. With ``check`` it stops after the problems.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -25,7 +25,7 @@ from viper.models.hub import check_hub
 from viper.profiles import Profile, load_profile
 from viper.profiles.files import config_file, default_profile, proposed_profiles
 from viper.profiles.fit import Machine, fit, fitting, shortfall
-from viper.profiles.inventory import ModelState, downloads
+from viper.profiles.inventory import downloads
 from viper.storage.files import write_file
 
 _QUESTION = "how many objects are on the table?"
@@ -43,8 +43,19 @@ def set_up(name: str | None, *, check: bool, yes: bool, state: Path | None) -> i
     """
     quiet_libraries(offline=False)
     machine = Machine.here()
-    echo_machine(machine)
-    has_hub = _hub_answers()
+    gpu = f"{machine.gpu} with {machine.gpu_gib:.1f} GiB" if machine.gpu else "no GPU"
+    click.echo(
+        f"machine  {gpu}, {machine.ram_gib:.1f} GiB of memory, {machine.disk_gb:.0f} GB free for "
+        "downloads"
+    )
+    keys = ("OPENAI_API_KEY", "HF_TOKEN")
+    states = (f"{key} {'is set' if os.environ.get(key) else 'is not set'}" for key in keys)
+    click.echo(f"keys     {', '.join(states)}")
+    has_hub = True
+    try:
+        check_hub(["models"])
+    except ModelError:
+        has_hub = False
     click.echo(f"hub      {'answers' if has_hub else 'does not answer'}")
     name = name or (default_profile(state) if check else _propose(machine))
     profile = load_profile(name, state=state)
@@ -60,25 +71,27 @@ def set_up(name: str | None, *, check: bool, yes: bool, state: Path | None) -> i
     if check or problems:
         return EXIT_FAILED if problems or missing else EXIT_OK
     if missing and not yes:
-        _confirm(missing)
+        total = sum(each.missing_gb for each in missing)
+        if not sys.stdin.isatty():
+            raise UsageError(
+                f"{total:.1f} GB are to be downloaded, and nobody can be asked here; go on with "
+                "--yes, or look only with --check"
+            )
+        click.confirm(f"Download {total:.1f} GB?", default=True, abort=True)
     download_all(missing)
-    _try_out(profile)
-    path = config_file(state)
-    write_file(path, f'profile = "{_quoted(name)}"\n')
+    from viper.reasoner import Reasoner
+
+    asking, started = status(f"asking {profile.name}: {_QUESTION}"), time.perf_counter()
+    with asking, Reasoner(profile, preload=False) as reasoner:
+        result = reasoner.run(MEDIA / "table.png", _QUESTION)
+    seconds = time.perf_counter() - started
+    failure = result.failure.message if result.failure else "unknown"
+    words = f"none: {failure}" if result.answer is None else str(result.answer.value)
+    click.echo(f"answer   {_QUESTION} {words} ({seconds:.1f} s, loading included)")
+    path, quoted = config_file(state), name.replace("\\", "\\\\").replace('"', '\\"')
+    write_file(path, f'profile = "{quoted}"\n')
     click.echo(f"{profile.name} is now the default profile ({path}); --profile names another one")
     return EXIT_OK
-
-
-def echo_machine(machine: Machine) -> None:
-    """Print GPU, memory, disk and keys."""
-    gpu = f"{machine.gpu} with {machine.gpu_gib:.1f} GiB" if machine.gpu else "no GPU"
-    click.echo(
-        f"machine  {gpu}, {machine.ram_gib:.1f} GiB of memory, {machine.disk_gb:.0f} GB free for "
-        "downloads"
-    )
-    keys = ("OPENAI_API_KEY", "HF_TOKEN")
-    states = (f"{name} {'is set' if os.environ.get(name) else 'is not set'}" for name in keys)
-    click.echo(f"keys     {', '.join(states)}")
 
 
 def report_fit(profile: Profile, machine: Machine) -> Iterator[str]:
@@ -100,14 +113,6 @@ def report_fit(profile: Profile, machine: Machine) -> Iterator[str]:
         yield f"{total:.1f} GB are to be downloaded, and {machine.disk_gb:.1f} GB are free"
 
 
-def _hub_answers() -> bool:
-    try:
-        check_hub(["models"])
-    except ModelError:
-        return False
-    return True
-
-
 def _propose(machine: Machine) -> str:
     """Print the profiles that can be proposed, and return the best one that fits.
 
@@ -125,16 +130,10 @@ def _propose(machine: Machine) -> str:
         if not why_not:
             names.append((hardware.gpu_gib > 0, asks, document.name))
         memory = f"GPU of {hardware.gpu_gib:g}" if hardware.gpu_gib else f"{hardware.ram_gib:g}"
-        minutes = gigabytes * 8000 / _MBIT_PER_S / 60
-        rows.append(
-            (
-                document.name,
-                f"{memory} GiB{' and a key' if asks else ''}",
-                f"{gigabytes:.1f} GB, {minutes:.0f} min",
-                f"no: {', '.join(why_not)}" if why_not else "yes",
-                document.description,
-            )
-        )
+        demand = f"{memory} GiB{' and a key' if asks else ''}"
+        size = f"{gigabytes:.1f} GB, {gigabytes * 8000 / _MBIT_PER_S / 60:.0f} min"
+        fit_text = f"no: {', '.join(why_not)}" if why_not else "yes"
+        rows.append((document.name, demand, size, fit_text, document.description))
     download = f"download at {_MBIT_PER_S} Mbit/s"
     echo_table(("profile", "needs", download, "fits", "description"), rows)
     if not names:
@@ -145,39 +144,3 @@ def _propose(machine: Machine) -> str:
     best = max(enumerate(names), key=lambda pair: (*pair[1][:2], pair[0]))[1][-1]
     click.echo(f"proposed {best}")
     return best
-
-
-def _confirm(missing: Sequence[ModelState]) -> None:
-    total = sum(each.missing_gb for each in missing)
-    if not sys.stdin.isatty():
-        raise UsageError(
-            f"{total:.1f} GB are to be downloaded, and nobody can be asked here; go on with --yes, "
-            "or look only with --check"
-        )
-    click.confirm(f"Download {total:.1f} GB?", default=True, abort=True)
-
-
-def _try_out(profile: Profile) -> None:
-    """Ask one question about a shipped picture, and print the answer and the time it took.
-
-    Raises:
-        ViperError: a model cannot be loaded, or failed.
-    """
-    from viper.reasoner import Reasoner
-
-    picture, started = MEDIA / "table.png", time.perf_counter()
-    with (
-        status(f"asking {profile.name}: {_QUESTION}"),
-        Reasoner(profile, preload=False) as reasoner,
-    ):
-        result = reasoner.run(picture, _QUESTION)
-    seconds = time.perf_counter() - started
-    if result.answer is not None:
-        words = str(result.answer.value)
-    else:
-        words = f"none: {result.failure.message if result.failure else 'unknown'}"
-    click.echo(f"answer   {_QUESTION} {words} ({seconds:.1f} s, loading included)")
-
-
-def _quoted(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')

@@ -1,15 +1,17 @@
-"""``viper learn workflows``, ``flags`` and ``label``: training data for an agent.
+"""``viper learn workflows``, ``flags``, ``label`` and ``agent``: an agent learns from its work.
 
 `workflows` lets the agent answer samples and keeps its episodes, `flags` says which of their
-actions were effective, and `label` asks a person the same. `viper learn agent` learns from them.
+actions were effective, and `label` asks a person the same. `agent` learns from them; its options
+and `tune_and_tell` also serve ``viper learn writer``.
 """
 
 from __future__ import annotations
 
 import json
-import threading
+import shutil
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -18,18 +20,19 @@ from typing import Any, Literal
 import click
 
 from viper.commands import options as cli
-from viper.commands.terminal import Advance, counter, indented, status
+from viper.commands.terminal import Advance, counter, indented, note, status
 from viper.data.registry import training_split
-from viper.data.sample import DatasetSpec
 from viper.errors import UsageError
 from viper.escape import for_terminal
 from viper.evaluate.campaign import Budget
-from viper.evaluate.evaluation import Evaluation, read_ids
 from viper.prompting.exploring import step_text
 from viper.reasoner import Reasoner, RunOptions
 from viper.strategies.explore import ExploreSettings
 from viper.strategies.explore.workflow import Workflow, step_of
 from viper.tuning.agent import flags as flagging
+from viper.tuning.agent.masking import MaskedWorkflow, masked
+from viper.tuning.agent.training import TunedAgent, TuneSettings, losses, read_held_out, split, tune
+from viper.tuning.agent.tuned_model import agent_role, model_card, tuned_of, tuned_profile
 from viper.tuning.agent.workflows import (
     WorkflowSettings,
     make_workflows,
@@ -52,7 +55,7 @@ class WorkflowOptions(cli.ProfileChoice):
         help="Number of samples.")
     ids: str | None = cli.option("--ids", metavar="FILE|ID,ID",
         help="Explore these samples instead of drawing --limit samples.")
-    seed: int = cli.given_by(cli.seed_option())
+    seed: int = cli.seed_field()
     modes: tuple[Literal["standard", "given", "discrepancy"], ...] = cli.option("--manner",
         help="Collection mode: standard; given puts the label into the prompt; discrepancy lets a "
              "verifier that knows the label question results. Repeatable, by default discrepancy.")
@@ -89,23 +92,11 @@ def workflows(options: WorkflowOptions, name: str) -> None:
         --manner standard --manner given --manner discrepancy
     """
     cli.quiet_libraries(options.offline)
-
-    split = options.split or training_split(name, alike=True)
-    run_options = RunOptions(
-        strategy="explore",
-        api=options.api,
-        temperature=options.temperature,
-        max_turns=options.max_turns,
-    )
-    evaluation = Evaluation(
-        name,
-        DatasetSpec(options.root, split, options.seed),
-        options.limit,
-        ids=read_ids(options.ids) if options.ids else (),
-    )
+    changes = {name: getattr(options, name) for name in ("api", "temperature", "max_turns")}
+    run_options = RunOptions(strategy="explore", **changes)
+    source = options.split or training_split(name, alike=True)
     with status("reading samples"):
-        samples = evaluation.samples()
-    cancel = threading.Event()
+        samples = cli.evaluation_of(name, options, source).samples()
     report: dict[str, Any] = {}
     with Reasoner(cli.open_profile(options), preload=False) as reasoner:
         settings = reasoner.components.settings
@@ -125,7 +116,6 @@ def workflows(options: WorkflowOptions, name: str) -> None:
                     making,
                     options.out,
                     workers=options.workers,
-                    cancel=cancel,
                     on_made=tell,
                     on_kept=tell,
                 )
@@ -146,16 +136,14 @@ def workflows(options: WorkflowOptions, name: str) -> None:
                 )
             broken = [episode for episode in episodes if episode.error]
             if broken:
-                click.echo(
+                note(
                     f"{len(broken)} of {len(episodes)} samples could not be explored, as "
-                    f"{broken[0].id}: {broken[0].error}",
-                    err=True,
+                    f"{broken[0].id}: {broken[0].error}"
                 )
             if len(episodes) < len(samples):
-                click.echo(
+                note(
                     f"the budget of {options.budget} requests is used up after {len(episodes)} of "
-                    f"{len(samples)} samples; the same line with a higher --budget goes on",
-                    err=True,
+                    f"{len(samples)} samples; the same line with a higher --budget goes on"
                 )
     if options.as_json:
         click.echo(json.dumps(report))
@@ -244,10 +232,9 @@ def label(options: LabelOptions, source: Path) -> None:
         turns = [turn for turn in workflow.turns if turn.kind in flagging.KINDS]
         if all(flagging.action_key(workflow, turn.index) in done for turn in turns):
             continue
+        answer = for_terminal(str(workflow.answer))
         click.echo(f"\n{place} of {len(episodes)}: {for_terminal(workflow.query.text)}")
-        click.echo(
-            f"it answered {for_terminal(str(workflow.answer))}, which is {workflow.outcome}\n"
-        )
+        click.echo(f"it answered {answer}, which is {workflow.outcome}\n")
         for turn in workflow.turns:
             if turn.kind != "forced":
                 click.echo(f"[{turn.index}]")
@@ -256,16 +243,181 @@ def label(options: LabelOptions, source: Path) -> None:
         for turn in turns:
             if flagging.action_key(workflow, turn.index) in done:
                 continue
-            reply = click.prompt(
-                f"  action {turn.index}, {turn.kind}",
-                type=click.Choice([*_LABELS, "q"]),
-                default="e",
-                show_choices=True,
-            )
+            choices = click.Choice([*_LABELS, "q"])
+            reply = click.prompt(f"  action {turn.index}, {turn.kind}", type=choices, default="e")
             if reply == "q":
                 return
             name, mode, of_seed, index = flagging.action_key(workflow, turn.index)
-            flagging.add_label(
-                out, flagging.Label(name, index, _LABELS[reply], number, mode, of_seed)
-            )
+            judged = flagging.Label(name, index, _LABELS[reply], number, mode, of_seed)
+            flagging.add_label(out, judged)
     click.echo(f"pass {number} is over: {out}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuningOptions(cli.ProfileChoice):
+    """Profile, and how its model is tuned."""
+
+    # fmt: off
+    steps: int = cli.option("--steps", type=click.IntRange(1), default=300,
+        help="Number of optimiser steps.")
+    batch: int = cli.option("--batch", type=click.IntRange(1), default=16,
+        help="Number of texts in a forward pass.")
+    accumulate: int = cli.option("--accumulate", type=click.IntRange(1), default=1,
+        help="Number of forward passes for one optimiser step.")
+    learning_rate: float = cli.option("--learning-rate", type=click.FloatRange(0, min_open=True),
+        default=5e-4, help="Learning rate of the optimiser.")
+    rank: int = cli.option("--rank", type=click.IntRange(1), default=32,
+        help="Rank of the matrices of a new adapter; an adapter of the profile keeps its rank.")
+    longest: int = cli.option("--longest", type=click.IntRange(16), default=2048, metavar="TOKENS",
+        help="Leave out texts with more tokens than this.")
+    seed: int = cli.seed_field("Random seed for new matrices and for the order of texts.")
+    # fmt: on
+
+    def tune_settings(self) -> TuneSettings:
+        """Return the settings of these options."""
+        names = {field.name for field in fields(TuneSettings)} & vars(self).keys()
+        return TuneSettings(**{name: getattr(self, name) for name in names})
+
+
+def tune_and_tell(
+    label: str,
+    tuned: TunedAgent,
+    texts: Sequence[MaskedWorkflow],
+    settings: TuneSettings,
+    out: Path,
+    work: Path,
+    held_out: Sequence[MaskedWorkflow] = (),
+    what: str = "texts",
+) -> int:
+    """Tune as :func:`viper.tuning.agent.training.tune`, show progress, return the texts left out.
+
+    Args:
+        label: what stands before the progress.
+        what: the texts, in the line about those that are too long.
+    """
+    too_long: list[int] = []
+    reached = 0
+    with counter(label, settings.steps) as advance:
+
+        def report(step: int, loss: float) -> None:
+            nonlocal reached
+            advance(f"loss {loss:.4f}", step - reached)
+            reached = step
+
+        tune(tuned, texts, settings, out, work, report, held_out, too_long.append)
+    if too_long:
+        note(
+            f"{too_long[0]} of {len(texts)} {what} take more than {settings.longest} tokens and "
+            "were not learned; --longest sets the bound"
+        )
+    return sum(too_long)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentOptions(TuningOptions):
+    """Options of ``viper learn agent``."""
+
+    # fmt: off
+    variant: Literal["masking", "sft", "random", "rethink"] = cli.option("--variant",
+        default="masking",
+        help="Actions to train on: masking takes the effective ones, sft all, random an equal "
+             "number at random, rethink the effective ones and the thoughts that reject results.")
+    rest: Literal["before", "effective", "all"] = cli.option("--rest", default="before",
+        help="Part of the workflow before each action: the turns before it, the effective ones of "
+             "these, or all other turns.")
+    modes: tuple[Literal["standard", "given", "discrepancy"], ...] = cli.option("--manner",
+        help="Use only workflows of this collection mode; repeatable. By default all modes.")
+    flag_file: Path | None = cli.option("--flags", type=click.Path(path_type=Path, exists=True),
+        metavar="FILE.jsonl",
+        help="File that flags effective actions (viper learn flags --out, viper learn label); "
+             "rules flag the actions that it lacks.")
+    full: bool = cli.option("--full",
+        help="Tune all weights instead of an adapter; for small models.")
+    held_out: float = cli.option("--held-out", type=click.FloatRange(0, 0.9), default=0.1,
+        metavar="SHARE",
+        help="Share of workflows to hold out; the model card reports the loss on their effective "
+             "actions before and after.")
+    out: Path = cli.out_field("DIR", "Folder for the model, its card and profile.toml.")
+    work: Path | None = cli.option("--work", type=cli.OutPath(), metavar="DIR",
+        help="Folder for checkpoints. By default DIR.work; tuning continues from there.")
+    api: str | None = cli.given_by(cli.api_option)
+    # fmt: on
+
+
+@click.command()
+@click.argument("source", type=click.Path(path_type=Path))
+@cli.options_as(AgentOptions)
+def agent(options: AgentOptions, source: Path) -> None:
+    """Tune the profile's agent on the workflows in SOURCE that ended with the correct answer.
+
+    The agent is the profile's [explorer], or its [llm] if the profile has no explorer. Its backend
+    must be transformers. Training continues the adapter of the agent, or starts a new low-rank
+    adapter, or changes all weights with --full. After Ctrl-C or a crash, the same command continues
+    from the last checkpoint and reaches the same losses.
+
+    \b
+    viper learn agent runs/workflows --out runs/tuned
+    viper run photo.png "…" --strategy explore --profile runs/tuned/profile.toml
+    """
+    out = options.out
+    if out.exists():
+        raise UsageError(f"{out}: exists already; name another folder, or delete it")
+    episodes = read_workflows(source)
+    modes = options.modes or {episode.manner for episode in episodes}
+    successes = [each for each in episodes if each.outcome == "right" and each.manner in modes]
+    if not successes:
+        raise UsageError(
+            f"{source}: none of {len(episodes)} workflows ended right in these modes; "
+            "there is nothing to learn from"
+        )
+    profile = cli.open_profile(options)
+    tuned, style = tuned_of(profile, agent_role(profile))
+    api = profile.library().api_set(options.api or profile.document.run.api)
+    flags = flagging.majority(flagging.read_labels(options.flag_file)) if options.flag_file else {}
+    if flags and not any(flagging.labels_by_index(episode, flags) for episode in successes):
+        raise UsageError(
+            f"{options.flag_file}: flags no action of the {len(successes)} workflows in "
+            f"{source}; write their flags with viper learn flags --out"
+        )
+    learned, kept_out = split(successes, options.held_out, options.seed)
+
+    def texts_of(workflows: Sequence[Workflow], variant: str) -> list[MaskedWorkflow]:
+        return [
+            text
+            for workflow in workflows
+            for text in masked(
+                workflow,
+                api.entries(workflow.query.task),
+                style=style,
+                variant=variant,
+                rest=options.rest,
+                seed=options.seed,
+                labels=flagging.labels_by_index(workflow, flags),
+            )
+        ]
+
+    texts, settings = texts_of(learned, options.variant), options.tune_settings()
+    if options.full:
+        settings = replace(settings, rank=0)
+    work = options.work or out.with_name(f"{out.name}.work")
+    note(f"{len(texts)} actions of {len(learned)} workflows, {len(kept_out)} more held out")
+    part = out.with_name(f"{out.name}.new")
+    shutil.rmtree(part, ignore_errors=True)  # an earlier run stopped after its last step
+    held_out, model = texts_of(kept_out, "masking"), part / "model"
+    left_out = tune_and_tell("tuning", tuned, texts, settings, model, work, held_out, "actions")
+    data = {
+        "variant": options.variant,
+        "rest": options.rest,
+        "actions": len(texts) - left_out,
+        "too long": left_out,
+        "flagged by": str(options.flag_file) if options.flag_file else "rules",
+    }
+    command = cli.command_line(click.get_current_context())
+    results = (losses(work), read_held_out(work))
+    card = model_card(out.name, tuned, settings, learned, data, *results, command)
+    (part / "README.md").write_text(card, encoding="utf-8")
+    is_adapter = (model / "adapter_config.json").is_file()
+    text = tuned_profile(profile, out.name, out / "model", is_adapter, api=options.api)
+    (part / "profile.toml").write_text(text, encoding="utf-8")
+    part.replace(out)
+    click.echo(f"{out / 'profile.toml'}")

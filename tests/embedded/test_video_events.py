@@ -1,7 +1,11 @@
+import weakref
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch.nn import functional
 
 from tests.models.vision.swapping import answer_with
 from viper.embedded.video_events import (
@@ -33,6 +37,22 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def model(folder: Path) -> VideoEvents:
     return VideoEvents.from_pretrained(folder)
+
+
+def test_the_floats_of_a_resized_clip_are_freed_part_by_part(
+    model: VideoEvents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    earlier: list[weakref.ref[torch.Tensor]] = []
+    interpolate = functional.interpolate
+
+    def watched(part: torch.Tensor, *args: Any, **how: Any) -> torch.Tensor:
+        assert not any(each() is not None for each in earlier)
+        earlier.append(weakref.ref(part))
+        return interpolate(part, *args, **how)
+
+    monkeypatch.setattr(functional, "interpolate", watched)
+    model.encode(np.zeros((20, 30, 40, 3), np.uint8))
+    assert len(earlier) == 3
 
 
 def log_peak(frames: int, at: dict[int, float]) -> np.ndarray:

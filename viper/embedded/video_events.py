@@ -75,10 +75,11 @@ class VideoEvents(Checkpoint):
             size = (config.image_height, config.image_width)
             sized = torch.from_numpy(np.array(frames))  # torch rejects read-only arrays
             if sized.shape[1:3] != size:
-                # The floats of a whole clip of large frames would fill memory.
-                pieces = [piece.permute(0, 3, 1, 2).float() for piece in sized.split(8)]
                 how: dict[str, Any] = {"mode": "bilinear", "antialias": True}
-                pieces = [functional.interpolate(piece, size, **how) for piece in pieces]
+                pieces = []
+                for piece in sized.split(8):  # all floats of large frames would fill memory
+                    floats = piece.permute(0, 3, 1, 2).float()
+                    pieces.append(functional.interpolate(floats, size, **how))
                 whole = torch.cat(pieces).round().clamp(0, 255).to(torch.uint8)
                 sized = whole.permute(0, 2, 3, 1).contiguous()
             sized = sized.to(self._model.device)

@@ -36,6 +36,24 @@ def test_an_encoding_does_not_keep_its_batch(encodings):
         assert encoding.untyped_storage().nbytes() == encoding.nbytes
 
 
+def test_pictures_are_prepared_batch_by_batch(folder):
+    steps = []
+
+    class Watched(BlipAnswerer):
+        @property
+        def prepare(self):
+            steps.append("prepare")
+            return super().prepare
+
+        def _look(self, pixels):
+            steps.append("look")
+            return super()._look(pixels)
+
+    answerer = Watched.from_pretrained(folder, batch_size=2)
+    assert len(answerer.encode([np.zeros((20, 24, 3), np.uint8)] * 3)) == 3
+    assert steps == ["prepare", "prepare", "look", "prepare", "look"]
+
+
 def test_answers_are_words_with_probabilities(answerer, encodings):
     answers = answerer.answer(encodings, ["what is this?", "what is red?", "is this red?"])
     assert len(answers) == 3

@@ -48,7 +48,11 @@ class PictureAnswerer(PictureTextCheckpoint):
     def encode(self, images: Sequence[Pixels]) -> list[Any]:
         """Return one tensor ``[tokens, width]`` per image."""
 
-        return self.encode_prepared([self.prepare(image) for image in images])
+        def forward(batch: Sequence[Pixels]) -> list[Any]:
+            return self.encode_prepared([self.prepare(image) for image in batch])
+
+        # Batch by batch, because the inputs of all images would fill memory.
+        return in_batches(images, self._batch_size, forward)
 
     @property
     def prepare(self) -> Callable[[Pixels], Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from viper.errors import ModelError
-from viper.models.batching import Gatherer
+from viper.models.batching import Gatherer, _Request
 
 
 class Held:
@@ -206,3 +208,26 @@ def test_a_failing_batch_is_served_again_in_halves() -> None:
     assert [each.result() for each in asked[:7]] == list(range(7))
     assert isinstance(asked[7].exception(), ModelError)
     assert sorted(map(len, served)) == [1, 1, 2, 2, 4, 4, 8]
+
+
+def test_the_error_of_a_batch_is_freed_before_its_halves_are_served() -> None:
+    errors: list[weakref.ref[Refusal]] = []
+
+    class Refusal(ModelError):
+        def __init__(self) -> None:
+            super().__init__("too many at once")
+            errors.append(weakref.ref(self))
+
+    def serve(kind: Any, items: list[int]) -> list[int]:
+        if len(items) > 1:
+            raise Refusal
+        assert errors[0]() is None, "its traceback holds the memory of the whole batch"
+        return items
+
+    gc.disable()
+    try:
+        requests = [_Request("a", number) for number in range(2)]
+        Gatherer(serve)._serve_batch(requests)
+    finally:
+        gc.enable()
+    assert [(each.result, each.error) for each in requests] == [(0, None), (1, None)]

@@ -88,22 +88,22 @@ class Gatherer:
 
     def _serve_batch(self, batch: list[_Request]) -> None:
         """Serve a batch at once, or its halves if it fails."""
-        failure: Exception | None = None
         try:
             results = self._serve(batch[0].kind, [request.item for request in batch])
             if len(results) != len(batch):
                 raise ModelError(f"{len(results)} results came back for {len(batch)} items")
         except Exception as error:  # noqa: BLE001 (boundary: handed to who asked)
-            failure = error
-        if failure is None:
+            if len(batch) == 1:
+                batch[0].error, batch[0].done = error, True
+                return
+        else:
             for request, result in zip(batch, results, strict=True):
                 request.result, request.done = result, True
-        elif len(batch) == 1:
-            batch[0].error, batch[0].done = failure, True
-        else:
-            middle = len(batch) // 2
-            self._serve_batch(batch[:middle])
-            self._serve_batch(batch[middle:])
+            return
+        # After the handler, so that the error no longer holds the memory of the failed batch.
+        middle = len(batch) // 2
+        self._serve_batch(batch[:middle])
+        self._serve_batch(batch[middle:])
 
 
 @dataclass(eq=False)

@@ -193,3 +193,13 @@ def test_items_with_equal_keys_share_batches_of_limited_size() -> None:
     assert found == ["A1", "B1", "A2", "A3", "B2"]
     assert batches == [["a1", "a2"], ["a3"], ["b1", "b2"]]
     assert in_equal_groups([], len, 4, forward) == []
+
+
+def test_the_processor_is_chosen_without_asking_for_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    def asked() -> bool:
+        raise AssertionError("starts the driver")
+
+    monkeypatch.setattr(torch.cuda, "is_available", asked)
+    assert LoadOptions(device="cpu").resolved_device() == "cpu"

@@ -76,10 +76,11 @@ class LoadOptions(Access):
         Raises:
             ModelError: torch does not see the device here.
         """
-        cuda, mps = torch.cuda.is_available(), torch.backends.mps.is_available()
+        # Called only when needed: asking for a GPU starts its driver, even if the device is "cpu".
+        cuda, mps = torch.cuda.is_available, torch.backends.mps.is_available
         if self.device == "auto":
-            return "cuda" if cuda else "mps" if mps else "cpu"
-        if (self.device.startswith("cuda") and not cuda) or (self.device == "mps" and not mps):
+            return "cuda" if cuda() else "mps" if mps() else "cpu"
+        if (self.device.startswith("cuda") and not cuda()) or (self.device == "mps" and not mps()):
             raise ModelError(
                 f'torch sees no device {self.device!r} here; set device = "auto" or "cpu", '
                 "or see what viper setup doctor lists"
@@ -266,9 +267,10 @@ class LocalModel:
     def _fitted(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Return a processor's batch on the model's device, floating tensors in its precision."""
         place = self._place()
-        moved = {name: value.to(place.device) for name, value in batch.items()}
-        floating = {name: v.to(place.dtype) for name, v in moved.items() if v.is_floating_point()}
-        return {**moved, **floating}
+        return {
+            name: value.to(place.device, place.dtype if value.is_floating_point() else value.dtype)
+            for name, value in batch.items()
+        }
 
     def _embeddings(
         self, items: Sequence[Item], forward: Callable[[Sequence[Item]], Any]

@@ -122,9 +122,8 @@ def tune(
         ModelError: the model cannot be loaded.
     """
     import torch
-    from transformers import Trainer, TrainingArguments
+    from transformers import Trainer
     from transformers.trainer_callback import PrinterCallback, TrainerCallback
-    from transformers.trainer_utils import get_last_checkpoint
 
     if out.exists():
         raise UsageError(f"{out}: is there already; give another folder")
@@ -140,28 +139,6 @@ def tune(
     held_out_rows = encoder.encoded(held_out)
     _check_same(work, tuned, settings, rows, held_out_rows)
     pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
-    arguments = TrainingArguments(
-        output_dir=str(work),
-        max_steps=settings.steps,
-        per_device_train_batch_size=settings.batch,
-        gradient_accumulation_steps=settings.accumulate,
-        learning_rate=settings.learning_rate,
-        warmup_steps=min(settings.warmup, settings.steps),
-        lr_scheduler_type="cosine",
-        weight_decay=0.01,
-        logging_steps=1,
-        save_steps=settings.save_every,
-        save_total_limit=2,
-        seed=settings.seed,
-        data_seed=settings.seed,
-        use_cpu=tuned.load.resolved_device() == "cpu",
-        report_to=[],
-        disable_tqdm=True,
-        remove_unused_columns=False,
-        dataloader_pin_memory=False,
-        label_names=["labels"],
-        log_level="error",
-    )
 
     def collate(batch: list[dict[str, Any]]) -> dict[str, Any]:
         filled = padded([rows[item["row"]] for item in batch], pad)
@@ -176,7 +153,7 @@ def tune(
 
     trainer = Trainer(
         model=model,
-        args=arguments,
+        args=_arguments(tuned, settings, work),
         train_dataset=[{"row": number} for number in range(len(rows))],  # type: ignore[arg-type]
         data_collator=collate,
         callbacks=[Losses()],
@@ -187,11 +164,7 @@ def tune(
         before, tokens = token_loss(trainer.model, held_out_rows, pad, settings.batch)
         figures = HeldOut(len(held_out_rows), tokens, before)
         note_held_out(work, figures)
-    # A checkpoint that a kill interrupted lacks its state file, which is written last.
-    for folder in sorted(work.glob("checkpoint-*")):
-        if not (folder / "trainer_state.json").is_file():
-            shutil.rmtree(folder)
-    last = get_last_checkpoint(str(work))
+    last = _last_checkpoint(work)
     with warnings.catch_warnings():
         # Each save says that weights of an embedding are in the adapter; they are meant to be.
         warnings.filterwarnings("ignore", message="Setting `save_embedding_layers`")
@@ -300,6 +273,43 @@ def _check_same(
         )
     work.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
+
+
+def _arguments(tuned: TunedAgent, settings: TuneSettings, work: Path) -> Any:
+    from transformers import TrainingArguments
+
+    return TrainingArguments(
+        output_dir=str(work),
+        max_steps=settings.steps,
+        per_device_train_batch_size=settings.batch,
+        gradient_accumulation_steps=settings.accumulate,
+        learning_rate=settings.learning_rate,
+        warmup_steps=min(settings.warmup, settings.steps),
+        lr_scheduler_type="cosine",
+        weight_decay=0.01,
+        logging_steps=1,
+        save_steps=settings.save_every,
+        save_total_limit=2,
+        seed=settings.seed,
+        data_seed=settings.seed,
+        use_cpu=tuned.load.resolved_device() == "cpu",
+        report_to=[],
+        disable_tqdm=True,
+        remove_unused_columns=False,
+        dataloader_pin_memory=False,
+        label_names=["labels"],
+        log_level="error",
+    )
+
+
+def _last_checkpoint(work: Path) -> str | None:
+    from transformers.trainer_utils import get_last_checkpoint
+
+    # A checkpoint that a kill interrupted lacks its state file, which is written last.
+    for folder in sorted(work.glob("checkpoint-*")):
+        if not (folder / "trainer_state.json").is_file():
+            shutil.rmtree(folder)
+    return get_last_checkpoint(str(work))
 
 
 def _save(model: Any, tokenizer: Any, tuned: TunedAgent, out: Path) -> None:

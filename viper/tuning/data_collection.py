@@ -19,6 +19,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any, Protocol
 
+import numpy as np
+
 from viper.errors import MediaError
 from viper.models.vision.roles import Floats
 from viper.tuning import training_data
@@ -205,9 +207,10 @@ def _readable(
         for picture in pictures[checked:]:
             why, digest = "", ""
             try:
-                pixels = picture.pixels()
-                content = repr(pixels.shape).encode() + pixels.tobytes()
-                digest = hashlib.blake2b(content, digest_size=16).hexdigest()
+                pixels = np.ascontiguousarray(picture.pixels())
+                checksum = hashlib.blake2b(repr(pixels.shape).encode(), digest_size=16)
+                checksum.update(pixels.data)  # not a copy: a picture may take 300 MB
+                digest = checksum.hexdigest()
                 why = f"the same pixels as {seen[digest]}" if digest in seen else ""
             except MediaError as error:
                 why = str(error)

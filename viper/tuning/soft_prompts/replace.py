@@ -96,8 +96,8 @@ class ReplaceTuner(Tuner[Collected[FoundPicture]]):
             steps=self._steps,
             seed=options.seed,
         )
-        # Constant feature: the object to paint does not exist yet, so inputs cannot be compared.
         vectors = vector[None].numpy().astype(np.float32)
+        # Constant feature: the object to paint does not exist yet, so inputs cannot be compared.
         prompt = SoftPrompt(np.ones(1, np.float32), vectors)
         return [TrainedPrompt(prompt, evidence, why if options.validate else "")]
 

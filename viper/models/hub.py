@@ -23,11 +23,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from viper.errors import ModelError
-from viper.models.libraries import Library
+from viper.models.libraries import LazyModule
 
 # The settings of the hub's library, and its errors.
-constants: Any = Library("huggingface_hub.constants")
-errors: Any = Library("huggingface_hub.errors")
+constants: Any = LazyModule("huggingface_hub.constants")
+errors: Any = LazyModule("huggingface_hub.errors")
 
 # Prefix of a hub id whose weights are in the format of open_clip.
 OPEN_CLIP = "hf-hub:"

@@ -26,7 +26,7 @@ _LIBRARIES = (
 _LOCK = threading.Lock()
 
 
-class Library:
+class LazyModule:
     """Stands for a module that is imported at the first use of a name in it."""
 
     def __init__(self, name: str) -> None:
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from torch.nn import functional as functional
 else:
     Tensor = Any  # in annotations only
-    torch, functional = Library("torch"), Library("torch.nn.functional")
-    transformers, Image = Library("transformers"), Library("PIL.Image")
+    torch, functional = LazyModule("torch"), LazyModule("torch.nn.functional")
+    transformers, Image = LazyModule("transformers"), LazyModule("PIL.Image")
 
 
 def import_libraries() -> None:

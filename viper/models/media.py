@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 
 from viper.errors import MediaError
 from viper.models.edited import Edits, Origin
-from viper.models.libraries import Image, Library
+from viper.models.libraries import Image, LazyModule
 from viper.models.vision.roles import Pixels
 from viper.plugins import need_packages
 
-av: Any = Library("av")
+av: Any = LazyModule("av")
 
 # Six digits, so that a name never is a number that takes long to read.
 _IMAGE_ID = re.compile(r"image(?P<image>[0-9]{1,6})|video0#(?P<frame>[0-9]{1,6})")

@@ -17,13 +17,13 @@ import numpy as np
 
 from viper.errors import ModelError
 from viper.models.hub import OPEN_CLIP, local_copy
-from viper.models.libraries import Image, Library, Tensor, functional, torch
+from viper.models.libraries import Image, LazyModule, Tensor, functional, torch
 from viper.models.loading import LoadOptions, LocalModel, check_loading, load_errors, model_id
 from viper.models.vision.adapter_matcher import LAYERS, Places, as_channels, places_in, tower_of
 from viper.models.vision.roles import Floats, Pixels
 from viper.models.vision.soft_prompts import LearnedPrompt
 
-open_clip: Any = Library("open_clip")
+open_clip: Any = LazyModule("open_clip")
 
 
 class OpenClipMatcher(LocalModel):

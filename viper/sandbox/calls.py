@@ -27,7 +27,15 @@ class ToolError(Exception):
 
     def __init__(self, message: str, tool: str, index: int) -> None:
         super().__init__(message)
-        self.origin = tool, index
+        self._origin = tool, index
+
+    @property
+    def origin(self) -> tuple[str, int]:
+        """Return (tool, call index).
+
+        On the class, so that the guard, which never looks into an object, knows it and refuses it.
+        """
+        return self._origin
 
 
 class Variables(Mapping[str, Any]):

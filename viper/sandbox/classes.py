@@ -29,7 +29,7 @@ class ForbiddenImportError(Forbidden, ImportError):
     """Programs may not import this module."""
 
 
-# Exceptions have no fields of their own; OSError, SyntaxError and others carry objects and files.
+# Of exceptions only those without fields of their own: OSError and others carry objects and files.
 _PLAIN_BASES = frozenset(
     [
         object, Exception, ValueError, TypeError, KeyError, IndexError, LookupError, RuntimeError,

@@ -14,8 +14,10 @@ import pytest
 from tests.ace.demonstrated import an_example, demonstrated
 from viper.ace.bank import Bank, read_bank, write_bank
 from viper.errors import StoreError, UsageError
+from viper.prompting.ranking import Scores, by_words
 from viper.schema import Query, Trace, Trial, Usage
 from viper.storage.versioned import INDEX
+from viper.strategies import demonstration_pool
 from viper.strategies.critique import Critique
 from viper.strategies.demonstration_pool import DemonstrationPool, pool_example
 from viper.strategies.examples import ExampleRequest, ExampleStore, SelectedExamples
@@ -68,6 +70,22 @@ def test_by_meaning_each_query_is_embedded_once(tmp_path: Path) -> None:
     assert sorted(asked) == sorted([*QUERIES, "another", "anothes"])
     with pytest.raises(UsageError, match="needs a model"):
         pool.select(QUERY, replace(wanted, embed=None))
+
+
+def test_requests_of_any_size_share_one_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    indexed: list[int] = []
+
+    def rank(texts: Sequence[str]) -> Scores:
+        indexed.append(len(texts))
+        return by_words(texts)
+
+    monkeypatch.setattr(demonstration_pool, "ranker", lambda *_: rank)
+    pool = filled(tmp_path)
+    for count in range(1, 4):
+        assert len(pool.select(QUERY, replace(WANTED, correct=count)).correct) == count
+    assert indexed == [len(QUERIES)]
 
 
 def test_four_parts_task_and_api_are_kept_apart(tmp_path: Path) -> None:

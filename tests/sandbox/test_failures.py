@@ -31,6 +31,10 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
             "message": "'str' object has no attribute 'nope'",
         },
     ),
+    "a builtin without its argument": (
+        "answer = isinstance(1)",
+        {"message": "_isinstance() missing 1 required positional argument: 'kinds'"},
+    ),
     "in a comprehension": (
         "def execute_command(image):\n    return [1 / x for x in [0]]",
         {"kind": "runtime", "line": 2, "function": "execute_command"},

@@ -98,8 +98,8 @@ def program_builtins(guards: Guards, printer: Printer) -> dict[str, Any]:
         "print": printer.print,
         "pow": bounded_pow,
         "type": _OneArgumentType(guards),
-        "isinstance": lambda obj, kinds: isinstance(obj, _classes(kinds)),
-        "issubclass": lambda cls, kinds: issubclass(cls, _classes(kinds)),
+        "isinstance": _isinstance,
+        "issubclass": _issubclass,
         "getattr": guards.builtin_getattr,
         "hasattr": guards.builtin_hasattr,
         "setattr": guards.builtin_setattr,
@@ -136,6 +136,15 @@ def _classes(kinds: Any) -> Any:
             raise ForbiddenTypeError(f"{kinds.label} is no class to test for; name one, as in str")
         return kinds.matches
     return type if type(kinds) is _OneArgumentType else kinds
+
+
+# Named, because an error about their arguments is shown to the program writer.
+def _isinstance(obj: Any, kinds: Any) -> bool:
+    return isinstance(obj, _classes(kinds))
+
+
+def _issubclass(cls: Any, kinds: Any) -> bool:
+    return issubclass(cls, _classes(kinds))
 
 
 def _loaded_module(name: str, *_: Any, **__: Any) -> Any:

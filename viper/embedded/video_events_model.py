@@ -350,8 +350,8 @@ def names_in_view(
     tracks = _Tracks(maps.sum(-1), sharp @ middles * CELL)
     places: list[int] = []  # texts that point at an object, the strongest first, each elsewhere
     for i in tracks.weights.sum(-1).argsort(descending=True).tolist():
-        in_view = int(tracks.sure(i).sum()) >= SEEN_FRAMES
-        if in_view and not any(tracks.together(i, j, SAME_PLACE) for j in places):
+        is_seen = int(tracks.sure(i).sum()) >= SEEN_FRAMES
+        if is_seen and not any(tracks.together(i, j, SAME_PLACE) for j in places):
             places.append(i)
     places = places[:MAX_PLACES]
     if not places:

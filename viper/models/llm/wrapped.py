@@ -304,12 +304,12 @@ class CachedLLM(WrappedLLM):
         hit_cost_usd = None if usage is None or usage.cost_usd is None else 0.0
         attempts: list[Attempt] = []
         for key in keys:
-            # Only the first of equal prompts was charged; the next one is a hit.
-            attempt = fresh.pop(key, None) if key in responses else fresh[key]
-            if attempt is None:
+            if key in fresh:
+                # Only the first of equal prompts was charged; the next one is a hit.
+                attempts.append(fresh.pop(key) if key in responses else fresh[key])
+            else:
                 stored = json.loads(responses[key])
-                attempt = [Completion(**r, cost_usd=hit_cost_usd) for r in stored]
-            attempts.append(attempt)
+                attempts.append([Completion(**r, cost_usd=hit_cost_usd) for r in stored])
         return attempts
 
     def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:

@@ -134,7 +134,7 @@ def places_in(model: Any, text_width: int) -> Places:
     transformer = getattr(tower, "transformer", None)
     blocks: Any = getattr(transformer, "resblocks", getattr(tower, "blocks", ()))
     layers = tuple(blocks[:LAYERS])
-    norms = [getattr(layer, "ln_1", getattr(layer, "norm1", None)) for layer in layers]
+    norms: list[Any] = [getattr(each, "ln_1", getattr(each, "norm1", None)) for each in layers]
     # A layer of a Vision Transformer, of open_clip or of timm, has attention after a norm.
     is_vit = bool(layers) and hasattr(layers[0], "attn") and norms[0] is not None
     if is_vit and getattr(tower, "rope", None) is None:

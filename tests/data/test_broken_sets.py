@@ -10,12 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.data import miniature
 from viper.data.nlvr import MAX_MEMBER_BYTES, PngArchive
 from viper.data.registry import data_set
 from viper.data.sample import DatasetSpec, Sample
+from viper.data.source import Record, SourceFile
 from viper.errors import DataError, MediaError
 
 Refused = Callable[..., str]
@@ -360,3 +362,10 @@ def test_an_archive_opens_anew_in_each_process(tmp_path: Path) -> None:
     archive = PngArchive(miniature.nlvr(tmp_path, unpacked=False) / "dev/images.zip")
     assert len(archive.names()) == 12
     assert len(pickle.loads(pickle.dumps(archive)).names()) == 12
+
+
+def test_a_box_of_numpy_floats_is_one_and_truth_values_are_none() -> None:
+    source = SourceFile(Path("x"), "x")
+    assert Record({"box": list(np.array([0.0, 1, 2, 3]))}, source, "").corner_box("box")
+    with pytest.raises(DataError, match="'box' is"):
+        Record({"box": [True, 1, 2, 3]}, source, "").corner_box("box")

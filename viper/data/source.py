@@ -312,8 +312,11 @@ class Record:
     def _four(self, key: str, expected: str) -> PixelBox:
         value = self.values.get(key)
         numbers = value if isinstance(value, list | tuple) else ()
-        # a truth value is an int to Python; NaN is below nothing
-        fits = [type(each) in (int, float) and abs(each) <= MAX_COORDINATE for each in numbers]
+        # a truth value is an int to Python; float64 of numpy is a float; NaN is below nothing
+        fits = [
+            isinstance(each, int | float) and type(each) is not bool and abs(each) <= MAX_COORDINATE
+            for each in numbers
+        ]
         if len(fits) != 4 or not all(fits):
             raise self.wrong(key, expected)
         a, b, c, d = map(float, numbers)

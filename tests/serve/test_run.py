@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from tests.serve.bench import FAINT, LEFTMOST, Served, media, png, served, store
 from tests.strategies.bench import Bench, picture
 from viper.record import RunRecord, record_from_json, result_record
 from viper.schema import Trial
+from viper.serve.forms import RequestMedia
 
 CHOICE = """def execute_command(image, question, possible_answers):
     return possible_answers[1]
@@ -174,3 +176,12 @@ def test_the_other_endpoints(server: Served, path: str) -> None:
     got = server.client.get(path)
     assert got.status_code == 200
     assert got.headers["x-content-type-options"] == "nosniff"
+
+
+def test_files_of_the_server_are_read_where_no_temporary_folder_can_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    file = tmp_path / "a.png"
+    file.write_bytes(png())
+    assert len(RequestMedia(paths=(file,), names=("a.png",)).load().images) == 1

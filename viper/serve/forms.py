@@ -14,7 +14,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_origin
@@ -78,7 +78,9 @@ class RequestMedia:
             MediaError: one of them cannot be read; names its number, or its path as given, and does
                 not reveal where the file is.
         """
-        with tempfile.TemporaryDirectory(prefix="viper-serve-") as folder:
+        # files under a media root need no folder, and such a server may have nowhere to write
+        copies = tempfile.TemporaryDirectory(prefix="viper-serve-") if self.uploads else None
+        with copies or nullcontext("") as folder:
             files = list(zip(self.paths, self.names, strict=True))
             for number, upload in enumerate(self.uploads):
                 # No name of the caller's: suffixes make some decoders open other files.

@@ -34,7 +34,7 @@ import numpy as np
 # Greatest length of an expression; one line of a program is far shorter.
 MAX_CHARACTERS = 2_000
 
-# Deepest nesting of an expression: twelve frames each, below Python's limit of 1,000.
+# Deepest nesting of an expression: ten frames each, below Python's limit of 1,000.
 MAX_DEPTH = 40
 
 # A number has no sign: the sign is an operator.

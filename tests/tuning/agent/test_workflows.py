@@ -13,12 +13,15 @@ from tests.strategies.bench import Bench, picture
 from viper.data.sample import Sample
 from viper.errors import CancelledError, StoreError, UsageError
 from viper.evaluate.campaign import Budget
+from viper.evaluate.sample_result import SampleResult
 from viper.models.llm.scripted import ScriptedLLM
 from viper.reasoner import RunOptions
 from viper.strategies.explore.workflow import Workflow
 from viper.tuning.agent.workflows import (
     WORKFLOWS,
     WorkflowSettings,
+    _unanswered,
+    _WorkflowStore,
     make_workflows,
     read_workflows,
     utilisation,
@@ -154,6 +157,21 @@ def test_all_of_few_that_fail_end_it(tmp_path: Path) -> None:
     with Bench([], parts=failing_at(0, 1)) as bench, pytest.raises(RuntimeError, match="lost"):
         make_workflows(bench.reasoner, samples(2), making("standard"), tmp_path)
     assert not (tmp_path / WORKFLOWS).exists()
+
+
+def test_an_interrupt_stores_no_sample_twice(tmp_path: Path) -> None:
+    def interrupted(workflow: Workflow) -> None:
+        if workflow.id == "s1":
+            raise KeyboardInterrupt
+
+    store = _WorkflowStore(tmp_path, making("standard"), "agent", interrupted)
+    failed, first, second = (_unanswered(sample, making("standard")) for sample in samples(3))
+    row = SampleResult("s0", 0, 0.0)
+    store.add(0, row, (failed, RuntimeError("lost")))
+    with pytest.raises(KeyboardInterrupt):
+        store.add(1, row, (first, None))
+    store.add(2, row, (second, None))
+    assert [one.id for one in read_workflows(tmp_path)] == ["s0", "s1", "s2"]
 
 
 def test_what_ends_beside_an_error_is_kept(

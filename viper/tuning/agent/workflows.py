@@ -249,12 +249,13 @@ class _WorkflowStore:
 
     def _keep_failed(self, *more: Workflow) -> None:
         """Store the samples that were held back, and then more."""
-        for made in (*(failed for failed, _ in self._failed), *more):
+        waiting = [*(failed for failed, _ in self._failed), *more]
+        self._failed.clear()  # first, so that an error here stores no sample twice
+        for made in waiting:
             workflow = replace(made, made_by=self._made_by)
             append_line(self._folder / WORKFLOWS, workflow)
             self._of_mode[workflow.id] = workflow
             self._on_made(workflow)
-        self._failed.clear()
 
 
 def workflow_of(

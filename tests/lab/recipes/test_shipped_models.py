@@ -6,7 +6,7 @@ from viper.embedded import WEIGHTS
 from viper_lab.recipes.object_views import ObjectViews
 from viper_lab.world.stills import FreshStills
 
-SCENES = range(5000, 5008)
+SCENES = range(5000, 5005)
 
 pytestmark = pytest.mark.models
 
@@ -55,7 +55,7 @@ def test_the_inpainter_paints_what_it_is_asked_for():
     from viper_lab.recipes.inpainter_score import evaluate
 
     with load_profile("embedded").components().toolbox.models.using("inpainter") as inpainter:
-        figures = evaluate(inpainter, 12)
+        figures = evaluate(inpainter, 5)
     assert figures["colour"] > 0.85 and figures["pair"] > 0.5 and figures["unchanged"] == 1
 
 
@@ -64,21 +64,21 @@ def test_the_planner_writes_plans_and_right_programs_from_them():
     from viper_lab.recipes.planner import evaluate
 
     silent = ScriptedLLM(lambda prompt: "")
-    figures = evaluate(WEIGHTS / "planner", writer=silent, queries=18, seed=1)
+    figures = evaluate(WEIGHTS / "planner", writer=silent, queries=8, seed=1)
     assert figures["plans"] == 1 and figures["planned"] > 0.7
 
 
 def test_the_seeker_finds_what_nobody_told_it():
     from viper_lab.recipes.seeker import evaluate
 
-    figures = evaluate(WEIGHTS / "seeker", count=24)
+    figures = evaluate(WEIGHTS / "seeker", count=8)
     assert figures["all"] > 0.6 and figures["expert"] > 0.85
 
 
 def test_the_explorer_acts_and_prefers_no_way():
     from viper_lab.recipes.explorer import evaluate
 
-    figures = evaluate(WEIGHTS / "explorer", count=16)
+    figures = evaluate(WEIGHTS / "explorer", count=10)
     assert figures["first"] > 0.8 and figures["done"] > 0.9
     assert figures["after a doubt"] > 0.8
     assert 0.1 < figures["whole"] < 0.8
@@ -91,10 +91,10 @@ def test_the_looker_looks_closer_and_reads_what_it_shows():
 
     with Reasoner(load_profile("embedded")) as reasoner:
         right = 0
-        for sample in (fine_sample("val", 9, index) for index in range(28)):
+        for sample in (fine_sample("val", 9, index) for index in range(14)):
             media = list(sample.pictures)
             result = reasoner.run(media, sample.question, strategy="look", task="question")
             shows = any(call.tool == "show" for call in result.trace.tool_calls)
             assert shows == (sample.kind != "dots")  # dots are counted, not looked at
             right += result.answer is not None and str(result.answer.value) == str(sample.answer)
-    assert right >= 22
+    assert right >= 11

@@ -228,7 +228,10 @@ def test_revisions_stay_inside_their_folder(hub: Hub, revision: str) -> None:
 
 
 @pytest.mark.parametrize("source", ["/no/such/folder", "./folder", "a/b/c", "../models", "a b"])
-def test_paths_that_do_not_exist_are_no_hub_ids(hub: Hub, source: str) -> None:
+def test_paths_that_do_not_exist_are_no_hub_ids(
+    hub: Hub, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     assert "no such folder; give a folder or a hub id" in error_of(source)
     assert hub.requests == []
 

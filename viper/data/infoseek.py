@@ -84,8 +84,8 @@ def _target(record: Record, kind: str) -> dict[str, Any]:
     ranges = [item for item in listed if isinstance(item, Mapping)]
     if kind == "numerical" or (not kind and ranges):
         bounds = ranges[0].get("range") if ranges else None
-        types = [type(end) for end in bounds] if isinstance(bounds, list) else []
-        if len(types) != 2 or not {*types} <= {int, float}:
+        is_pair = isinstance(bounds, list) and len(bounds) == 2
+        if not bounds or not is_pair or not {type(end) for end in bounds} <= {int, float}:
             raise record.wrong("answer_eval", "of a numerical question the range, two numbers")
         return {"kind": "numerical", "range": [float(end) for end in bounds]}
     if not listed or not all(isinstance(item, str) for item in listed):

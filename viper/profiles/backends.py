@@ -34,7 +34,7 @@ USES_LLM, VLM, FRAMES, SAM2 = "llm", "vlm", "frames", "sam2"
 ENGINES = ("searxng", "json")
 
 
-class Shipped(NamedTuple):
+class Backend(NamedTuple):
     """A backend of this package.
 
     Attributes:
@@ -63,66 +63,66 @@ class Shipped(NamedTuple):
 _VISION = "viper.models.vision"
 
 # Role -> backend. A new backend is one row here, and its file; see ``docs/extending.md``.
-SHIPPED: Mapping[str, Mapping[str, Shipped]] = {
+SHIPPED: Mapping[str, Mapping[str, Backend]] = {
     "llm": {
-        "transformers": Shipped("viper.models.llm.transformers_llm:TransformersLLM"),
-        "vllm": Shipped("viper.models.llm.vllm_llm:VllmLLM", "served", ("vllm",)),
-        "openai": Shipped("viper.models.llm.openai_llm:OpenAILLM", "served", ("openai",)),
-        VLM: Shipped(f"{_VISION}.chat_vlm:ChatVLM"),
+        "transformers": Backend("viper.models.llm.transformers_llm:TransformersLLM"),
+        "vllm": Backend("viper.models.llm.vllm_llm:VllmLLM", "served", ("vllm",)),
+        "openai": Backend("viper.models.llm.openai_llm:OpenAILLM", "served", ("openai",)),
+        VLM: Backend(f"{_VISION}.chat_vlm:ChatVLM"),
     },
     "detector": {
-        "owlv2": Shipped(f"{_VISION}.detector_owlv2:Owlv2Detector"),
-        "zero_shot": Shipped(f"{_VISION}.detector_zero_shot:ZeroShotDetector"),
-        "grounding_dino": Shipped(f"{_VISION}.detector_zero_shot:ZeroShotDetector"),
-        "sam3": Shipped(f"{_VISION}.segmenter_sam:Sam3Detector"),
-        VLM: Shipped(f"{_VISION}.detector_vlm:VlmDetector", "asks_vlm"),
+        "owlv2": Backend(f"{_VISION}.detector_owlv2:Owlv2Detector"),
+        "zero_shot": Backend(f"{_VISION}.detector_zero_shot:ZeroShotDetector"),
+        "grounding_dino": Backend(f"{_VISION}.detector_zero_shot:ZeroShotDetector"),
+        "sam3": Backend(f"{_VISION}.segmenter_sam:Sam3Detector"),
+        VLM: Backend(f"{_VISION}.detector_vlm:VlmDetector", "asks_vlm"),
     },
     "matcher": {
-        "open_clip": Shipped(
+        "open_clip": Backend(
             f"{_VISION}.matcher_open_clip:OpenClipMatcher", packages=("open_clip",)
         ),
-        VLM: Shipped(f"{_VISION}.vlm:VlmMatcher", "asks_vlm"),
+        VLM: Backend(f"{_VISION}.vlm:VlmMatcher", "asks_vlm"),
     },
     # Any model of transformers for depth; the names are those of the common families.
     "depth": dict.fromkeys(
-        ("depth", "depth_anything", "dpt"), Shipped(f"{_VISION}.depth:DepthMaps")
+        ("depth", "depth_anything", "dpt"), Backend(f"{_VISION}.depth:DepthMaps")
     ),
     "vqa": {
-        "blip": Shipped(f"{_VISION}.vqa_blip:BlipAnswerer"),
-        "blip2": Shipped(f"{_VISION}.vqa_blip:Blip2Answerer"),
+        "blip": Backend(f"{_VISION}.vqa_blip:BlipAnswerer"),
+        "blip2": Backend(f"{_VISION}.vqa_blip:Blip2Answerer"),
         # ``chat`` is an older name.
-        **dict.fromkeys((VLM, "chat"), Shipped(f"{_VISION}.vqa_chat:ChatAnswerer", "asks_vlm")),
+        **dict.fromkeys((VLM, "chat"), Backend(f"{_VISION}.vqa_chat:ChatAnswerer", "asks_vlm")),
     },
-    "faces": {"opencv": Shipped(f"{_VISION}.faces_opencv:OpenCvFaces", "bundled", ("cv2",))},
+    "faces": {"opencv": Backend(f"{_VISION}.faces_opencv:OpenCvFaces", "bundled", ("cv2",))},
     "ocr": {
-        "rapidocr": Shipped(f"{_VISION}.ocr_rapid:RapidOcr", "bundled", ("rapidocr", "onnxruntime"))
+        "rapidocr": Backend(f"{_VISION}.ocr_rapid:RapidOcr", "bundled", ("rapidocr", "onnxruntime"))
     },
-    "image_search": {"index": Shipped("viper.search.named:NamedPictures", "search", ("usearch",))},
+    "image_search": {"index": Backend("viper.search.named:NamedPictures", "search", ("usearch",))},
     "text_search": {
-        "index": Shipped("viper.search.named:NamedTexts", "search", ("tantivy",)),
-        **dict.fromkeys(ENGINES, Shipped("viper.search.web_text:WebTexts", "search", ("httpx",))),
+        "index": Backend("viper.search.named:NamedTexts", "search", ("tantivy",)),
+        **dict.fromkeys(ENGINES, Backend("viper.search.web_text:WebTexts", "search", ("httpx",))),
     },
     "video": {
-        "video_events": Shipped(
+        "video_events": Backend(
             "viper.embedded.video_events:VideoEvents", packages=("transformers", "timm")
         ),
-        **dict.fromkeys((VLM, "chat"), Shipped(f"{_VISION}.video_chat:ChatVideo", "asks_vlm")),
-        "video_actions": Shipped(f"{_VISION}.video_actions:VideoActions"),
-        "xclip": Shipped(f"{_VISION}.video_xclip:XClipVideo"),
-        FRAMES: Shipped(f"{_VISION}.video_frames:FramesVideo", "shares"),
+        **dict.fromkeys((VLM, "chat"), Backend(f"{_VISION}.video_chat:ChatVideo", "asks_vlm")),
+        "video_actions": Backend(f"{_VISION}.video_actions:VideoActions"),
+        "xclip": Backend(f"{_VISION}.video_xclip:XClipVideo"),
+        FRAMES: Backend(f"{_VISION}.video_frames:FramesVideo", "shares"),
     },
     "segmenter": {
-        "maskformer": Shipped(f"{_VISION}.segmenter_maskformer:MaskFormerSegmenter"),
-        SAM2: Shipped(f"{_VISION}.segmenter_sam:Sam2Segmenter"),
-        "sam3": Shipped(f"{_VISION}.segmenter_sam:Sam3Segmenter"),
+        "maskformer": Backend(f"{_VISION}.segmenter_maskformer:MaskFormerSegmenter"),
+        SAM2: Backend(f"{_VISION}.segmenter_sam:Sam2Segmenter"),
+        "sam3": Backend(f"{_VISION}.segmenter_sam:Sam3Segmenter"),
     },
     "text": {
-        USES_LLM: Shipped("viper.tools.text:LanguageTool", "shares"),
-        VLM: Shipped("viper.tools.text:LanguageTool", "asks_vlm"),
+        USES_LLM: Backend("viper.tools.text:LanguageTool", "shares"),
+        VLM: Backend("viper.tools.text:LanguageTool", "asks_vlm"),
     },
-    "embedder": {"sentence": Shipped(f"{_VISION}.embedder_sentence:SentenceEmbedder")},
+    "embedder": {"sentence": Backend(f"{_VISION}.embedder_sentence:SentenceEmbedder")},
     "inpainter": {
-        "diffusers": Shipped(
+        "diffusers": Backend(
             f"{_VISION}.inpainter_diffusers:DiffusersInpainter", packages=("diffusers",)
         )
     },
@@ -169,13 +169,13 @@ def resolve_backend(role: str, backend: str) -> str:
     raise UnknownNameError(f"{role} backend", backend, choices)
 
 
-def shipped(role: str, backend: str) -> Shipped | None:
+def shipped(role: str, backend: str) -> Backend | None:
     """Return a backend of this package, or None for another one."""
     return SHIPPED.get(played(role), {}).get(backend)
 
 
 def kind_of(role: str, backend: str) -> str:
-    """Return the kind of a shipped backend, see :class:`Shipped`; "" for another one."""
+    """Return the kind of a shipped backend, see :class:`Backend`; "" for another one."""
     known = shipped(role, backend)
     return "" if known is None else known.kind
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from viper.plugins import Registry
 
 
-class Shipped(NamedTuple):
+class StrategyEntry(NamedTuple):
     """A strategy of this package, imported when it is used.
 
     Attributes:
@@ -36,53 +36,53 @@ class Shipped(NamedTuple):
     role: str = ""
 
 
-STRATEGIES: Mapping[str, Shipped] = {
-    "program": Shipped(
+STRATEGIES: Mapping[str, StrategyEntry] = {
+    "program": StrategyEntry(
         "viper.strategies.program:ProgramStrategy",
         "write a program, run it and correct it",
         writes_programs=True,
     ),
-    "plan": Shipped(
+    "plan": StrategyEntry(
         "viper.strategies.plan:PlanStrategy",
         "write a numbered plan, then a program that carries it out, and correct it",
         writes_programs=True,
         settings="viper.strategies.examples:PlanSettings",
         role="planner",
     ),
-    "seek": Shipped(
+    "seek": StrategyEntry(
         "viper.strategies.seek.strategy:SeekStrategy",
         "plan look-ups step by step, for knowledge that the image does not show",
         settings="viper.strategies.seek:SeekSettings",
         role="seeker",
     ),
-    "explore": Shipped(
+    "explore": StrategyEntry(
         "viper.strategies.explore.strategy:ExploreStrategy",
         "act turn by turn; each turn sees the results of the turns before",
         settings="viper.strategies.explore:ExploreSettings",
         role="explorer",
     ),
-    "look": Shipped(
+    "look": StrategyEntry(
         "viper.strategies.explore.strategy:LookStrategy",
         "write code on pixels, look at the pictures that it shows, and go on",
         settings="viper.strategies.explore:LookSettings",
         role="looker",
     ),
-    "detector": Shipped(
+    "detector": StrategyEntry(
         "viper.strategies.end_to_end:detector",
         "take the best box of the detector for the whole query",
     ),
-    "vqa": Shipped(
+    "vqa": StrategyEntry(
         "viper.strategies.end_to_end:vqa", "ask the VQA model about the whole image or about frames"
     ),
-    "captions": Shipped(
+    "captions": StrategyEntry(
         "viper.strategies.end_to_end:captions",
         "let the language model answer from captions of images or frames",
     ),
-    "description": Shipped(
+    "description": StrategyEntry(
         "viper.strategies.end_to_end:description",
         "let the language model answer from the description of the video model",
     ),
-    "llm": Shipped(
+    "llm": StrategyEntry(
         "viper.strategies.end_to_end:language", "let the language model answer without the image"
     ),
 }

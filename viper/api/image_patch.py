@@ -3,6 +3,8 @@
 Lives in the sandbox child: an image handle, four numbers and arithmetic. What
 needs a model or pixels goes through the handle's client to the parent. The
 marks ``@method`` and the docstrings are what prompts show (:mod:`viper.api.sets`).
+A new method also goes into ``READABLE`` of :mod:`viper.api.prelude`; one that asks
+a model needs its function in :mod:`viper.tools.tool_functions`.
 
 Source: names and signatures of ViperGPT as listed by Stanić et al. 2024, A.4,
 and (``crop_*_bbox``) of DWIM. Differs: a patch may be empty (a strip beside an

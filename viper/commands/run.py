@@ -1,7 +1,9 @@
 """``viper run``: answer a question about images or a video.
 
-:func:`run` checks the options, opens the profile or the client of a server, and answers one query
-or, with ``-i``, each line of standard input. ``--dry-run`` and ``--show-prompt`` answer none.
+Its options are in :mod:`viper.commands.run_options` and, for settings of a run, in
+:mod:`viper.strategies.settings`. :func:`run` checks them, opens the profile or the client of a
+server, and answers one query or, with ``-i``, each line of standard input. ``--dry-run`` and
+``--show-prompt`` answer none.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 An installed package adds one by an entry point of the group ``viper.datasets`` that names an
 object with :class:`viper.data.sample.DataSet`'s attributes, or a class or function that builds
-one without arguments.
+one without arguments. A shipped one is a module of this package, a row in ``DATASETS`` and a row
+in ``docs/datasets.md``.
 """
 
 from __future__ import annotations

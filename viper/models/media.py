@@ -4,6 +4,10 @@ The content of a file decides: :func:`media_from` takes what a caller has, Pillo
 picture, and what is none goes to FFmpeg as a video, of which evenly spread frames are kept. Every
 reader returns RGB arrays in display orientation, or raises :class:`~viper.errors.MediaError` with
 one line that says what is wrong.
+
+Models see fewer of the kept frames: ``video_windows`` chooses them for models of video, the
+strategies ``end_to_end`` and ``prompts`` for captions and for writers that see, ``domain`` for its
+checks.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 :func:`build_prompt` asks for a program, :func:`build_select_prompt` for a choice among options, and
 :func:`feedback_text` says what went wrong with an earlier program.
 
-There are three styles: ``compact`` for small program writers trained on exactly that format,
+There are three styles: ``compact`` (:mod:`viper.prompting.compact`, which uses no template) for
+small program writers trained on exactly that format, as the embedded one is,
 ``full`` for models that continue a file, and ``chat`` as a conversation with a model that follows
 instructions: the system message holds the API, the examples and the rules, the user's message the
 query. A failed program and what went wrong are further turns. A ``full`` prompt ends with

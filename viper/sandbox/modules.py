@@ -2,7 +2,8 @@
 
 To allow a further module: add its name to ``_MODULES`` and its members to ``members`` in
 :func:`build_facades`, the types of the objects that it returns to :mod:`viper.sandbox.readable`,
-and attempts on it to ``tests/sandbox/abuse``. A member is safe if it reads no file, clock or
+and attempts on it to ``tests/sandbox/abuse``; the list in ``docs/extending.md`` and the golden
+prompts name it as well (their tests say how). A member is safe if it reads no file, clock or
 memory, runs no text and hands out no object whose attributes lead further.
 
 ``import a.b`` of a program is compiled to a call of the functions of :func:`import_guards`, which

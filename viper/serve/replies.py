@@ -153,7 +153,11 @@ def error_response(error: BaseException, request_id: str) -> Response:
 
 
 def result_json(result: RunResult) -> bytes:
-    """Return the record of a run, with ``picture`` if the answer has one."""
+    """Return the record of a run, with ``picture`` if the answer has one.
+
+    Its fields are those of :class:`~viper.schema.Trace` and the computed ones of
+    :mod:`viper.record`; a further field belongs there.
+    """
     record = result_record(result.trace)
     if result.picture is not None:
         record["picture"] = Picture(result.picture).data_uri()

@@ -1,4 +1,8 @@
-"""Bounded caches of computed values that evict the least recently used entry."""
+"""Bounded caches of computed values that evict the least recently used entry.
+
+Their users make the keys: ``ToolSession`` (:mod:`viper.tools.session`) for answers of tools and
+``CachedLLM`` (:mod:`viper.models.llm.wrapped`) for those of language models.
+"""
 
 from __future__ import annotations
 

@@ -197,6 +197,7 @@ class RunSettings(Settings):
     # fmt: off
     api: str = setting("abstract", "Functions that programs may call.",
         allowed="sets and [files](extending.md), joined by `+`", cli=False)
+    # Profiles override these defaults in their table [run]; the embedded one has other examples.
     trials: int = setting(3, "Maximum number of programs to write, for each vote.",
         section="Programs", least=1, most=MAX_TRIALS)
     temperature: float = setting(0.0, "Temperature of the first program; 0 means greedy decoding.",

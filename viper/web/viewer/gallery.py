@@ -1,4 +1,6 @@
-"""Pictures of a run's samples, read on request, and thumbnails with boxes."""
+"""Pictures of a run's samples, read on request, and thumbnails with boxes.
+
+What a card of the list says is ``card_answer`` in ``web/templates/viewer.html``."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """Index of the results of one or two runs: what their filters, sort orders and counts need.
 
+The list itself, with the score on each card, is ``card_answer`` in ``web/templates/viewer.html``.
+
 Traces stay in the run's own file. Filter values come from the address and are untrusted: they are
 only compared, and sort orders and changes are looked up by name.
 """

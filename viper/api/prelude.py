@@ -84,9 +84,9 @@ def decode(ref: Ref, call: Caller) -> object:
     """
     fields: Any = ref.fields
     if ref.kind == "image":
-        return ImageHandle(*fields, call=call)
+        return ImageHandle(*fields, call)
     if ref.kind == "video":
-        return VideoHandle(*fields, call=call)
+        return VideoHandle(*fields, call)
     if ref.kind == "patch":
         details = dict(zip(("outline", "label"), fields[5:], strict=False))
         return ImagePatch._at(ImageHandle(fields[0], 0, 0, call), *fields[1:5], **details)

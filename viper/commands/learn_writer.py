@@ -155,9 +155,9 @@ class _Training:
             after = self._answer(profile, self.held_out, f"after-{number}", 0.0, 1)
             figures.append(f"{len(lessons)} lessons, no query held out")
             if before:
-                scores = [[row.score for row in rows] for rows in (before, after)]
-                means = [sum(each) / len(each) for each in scores]
-                gain = paired(*scores, [sample.text for sample in self.held_out]).difference
+                old, new = ([row.score for row in rows] for rows in (before, after))
+                means = [sum(scores) / len(scores) for scores in (old, new)]
+                gain = paired(old, new, [sample.text for sample in self.held_out]).difference
                 figures[-1] = (
                     f"{len(lessons)} lessons; held-out score {means[0]:.3f} before, "
                     f"{means[1]:.3f} after ({gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}], "

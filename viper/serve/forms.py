@@ -181,7 +181,7 @@ class ExecForm(_Form):
         return work
 
 
-Form = TypeVar("Form", bound=RunForm | ExecForm)
+Form = TypeVar("Form", RunForm, ExecForm)
 
 
 async def read_form(request: Request, settings: ServeSettings) -> FormData:

@@ -259,7 +259,8 @@ def _has_fallen(
     )
     if not before.numerators.any():
         return None
-    draws = np.random.default_rng(0).integers(0, before.count, (RESAMPLES, before.count))
+    count = len(before.numerators)
+    draws = np.random.default_rng(0).integers(0, count, (RESAMPLES, count))
     old, new = (
         each.numerators[draws].sum(axis=1) / np.maximum(1, each.denominators[draws].sum(axis=1))
         for each in (before, after)

@@ -84,9 +84,11 @@ def decode(ref: Ref, call: Caller) -> object:
     """
     fields: Any = ref.fields
     if ref.kind == "image":
-        return ImageHandle(*fields, call)
+        image_id, width, height = fields
+        return ImageHandle(image_id, width, height, call)
     if ref.kind == "video":
-        return VideoHandle(*fields, call)
+        video_id, num_frames, width, height = fields
+        return VideoHandle(video_id, num_frames, width, height, call)
     if ref.kind == "patch":
         details = dict(zip(("outline", "label"), fields[5:], strict=False))
         return ImagePatch._at(ImageHandle(fields[0], 0, 0, call), *fields[1:5], **details)

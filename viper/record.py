@@ -200,7 +200,7 @@ def result_record(trace: Trace, images: Sequence[str] = ()) -> dict[str, Any]:
     values: dict[str, Any] = to_json(trace)
     answer = values["answer"] or {}
     return {
-        **{_TRACE_KEYS[name]: value for name, value in values.items()},
+        **{_TRACE_KEYS.get(name, name): value for name, value in values.items()},
         **{key: answer.get(name) for name, key in _ANSWER_KEYS.items()},
         "images": list(images),
         **{key: compute(trace) for key, (_, compute) in _COMPUTED.items()},

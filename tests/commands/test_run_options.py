@@ -176,12 +176,12 @@ def test_an_actor_gets_the_bank_and_the_thresholds(bench: Bench) -> None:
         examples_bank=str(bench.bank("mine.jsonl")),
         thresholds=("detector.threshold=0.25",),
     )
-    built = pickle.loads(pickle.dumps(ProfileRecipe(choice)))()
-    with built.reasoner as reasoner:
+    answerer, document = pickle.loads(pickle.dumps(ProfileRecipe(choice)))()
+    with answerer as reasoner:
         prompt = reasoner.prompt(bench.picture, "what color is it?")
         thresholds = reasoner.components.toolbox.settings.start_thresholds()
     assert "what color is the mug?" in prompt and thresholds["detector.threshold"] == 0.25
-    assert built.document["tools"]["sensitivities"]["detector.threshold"]["fixed"] == 0.25
+    assert document["tools"]["sensitivities"]["detector.threshold"]["fixed"] == 0.25
 
 
 def test_ray_is_given_every_option_that_changes_the_profile(

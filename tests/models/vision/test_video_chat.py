@@ -25,7 +25,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 class Told(ChatVLM):
     """Says yes as often as its table has it for the first frame shown, and records requests."""
 
-    model_id = "told"
+    model_id, batches = "told", True
 
     def __init__(self, chances: Sequence[float] = (), reply: str = "a ball\n rolls ") -> None:
         self.chances, self.reply = chances, reply

@@ -23,7 +23,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 class Told(ChatVLM):
     """Replies as told and records what it was asked."""
 
-    model_id = "told"
+    model_id, batches = "told", True
 
     def __init__(self, replies: Sequence[tuple[str, float]]) -> None:
         self.replies = list(replies)

@@ -321,7 +321,7 @@ def check_free(folder: Path) -> None:
         if not folder.is_dir():
             raise UsageError(f"{folder}: a file; choose a new folder for the run")
         # a process that was killed before its run began may leave these
-        left_over = (LOCK, f".{MANIFEST}.*.tmp")
+        left_over = (LOCK, f".{MANIFEST}*.tmp")
         names = sorted(p.name for p in folder.iterdir() if not any(map(p.match, left_over)))
     if MANIFEST in names:
         raise UsageError(

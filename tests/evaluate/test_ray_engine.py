@@ -89,10 +89,10 @@ class Bench:
             return self._report(name, RayEngine(pool, IN_FLIGHT), self.manifest(pool))
 
     def on_threads(self, name: str) -> dict[str, Any]:
-        built = self.recipe()()
+        reasoner, document = self.recipe()()
         samples = self.evaluation.samples()
-        with built.reasoner as reasoner:
-            manifest = manifest_of(self.evaluation, samples, reasoner, built.document, {})
+        with reasoner:
+            manifest = manifest_of(self.evaluation, samples, reasoner, document, {})
             judge = metric(self.evaluation.metric)
             answering = SampleRunner.with_cache(reasoner, judge, self.evaluation.options, 8)
             return self._report(name, LocalEngine(answering, Bounds(IN_FLIGHT)), manifest)

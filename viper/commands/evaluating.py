@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -174,8 +174,11 @@ def on_ray(
     actors, cpus = options.actors, options.cpus_per_actor
     with connected(options.ray_address, local_cpus(actors, cpus)) as nodes:
         share = share_of(nodes, actors, cpus, options.gpus_per_actor)
+        # the profile's options alone: --track may hold a password, which no actor needs
+        names = [field.name for field in fields(ProfileChoice)]
+        choice = ProfileChoice(**{name: getattr(options, name) for name in names})
         settings = ActorSettings(
-            ProfileRecipe(options, options.examples),
+            ProfileRecipe(choice, options.examples),
             evaluation,
             str(Path.cwd()),
             options.workers,

@@ -1,11 +1,22 @@
-"""A scripted client, pictures and videos that stand for nothing."""
+"""A sandbox, a scripted client, and pictures and videos without content."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import pytest
 
 from tests.api.scripted import Maker, ScriptedClient
 from viper.api import ImageHandle, ImagePatch, VideoHandle
+from viper.api.prelude import PRELUDE
+from viper.sandbox import Limits, Sandbox
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    """A sandbox with the API and no models."""
+    with Sandbox(None, Limits(), prelude=PRELUDE, mode="weak") as sandbox:
+        yield sandbox
 
 
 @pytest.fixture

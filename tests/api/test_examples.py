@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 from viper.api import ApiEntry, api_set
-from viper.api.prelude import PRELUDE
 from viper.api.sets import LINE_APIS, api_names
-from viper.sandbox import Limits, Outcome, Ref, Sandbox
+from viper.sandbox import Outcome, Ref, Sandbox
 from viper.schema import TASKS
 from viper.tools.pixels import CHANGES
 
@@ -100,12 +98,6 @@ class Parent:
         self.called.append(name)
         answer = self.answers[name]
         return answer(*args) if callable(answer) else answer
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    with Sandbox(None, Limits(), prelude=PRELUDE, mode="weak") as made:
-        yield made
 
 
 def run(sandbox: Sandbox, name: str, answers: dict[str, Any]) -> Outcome:

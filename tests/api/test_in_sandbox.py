@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from viper.api.prelude import PRELUDE
-from viper.sandbox import Limits, Ref, Sandbox
+from viper.sandbox import Ref, Sandbox
 
 IMAGE = Ref("image", ("image0", 200, 100))
 VIDEO = Ref("video", ("video0", 32, 160, 120))
@@ -28,12 +26,6 @@ class Parent:
         assert not kwargs
         self.calls.append((name, args))
         return self.answers[name]
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    with Sandbox(None, Limits(), prelude=PRELUDE, mode="weak") as made:
-        yield made
 
 
 def test_abstract_grounding(sandbox: Sandbox) -> None:

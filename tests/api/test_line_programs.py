@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from viper.api.prelude import PRELUDE
-from viper.sandbox import Limits, Outcome, Ref, Sandbox
+from viper.sandbox import Outcome, Ref, Sandbox
 
 IMAGE = Ref("image", ("image0", 200, 100))
 OTHER = Ref("image", ("image1", 80, 60))
@@ -35,12 +33,6 @@ class Parent:
         self.calls.append((name, args))
         found = self.answers[name]
         return found[next(a for a in args if isinstance(a, str))] if type(found) is dict else found
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    with Sandbox(None, Limits(), prelude=PRELUDE, mode="weak") as made:
-        yield made
 
 
 def run(sandbox: Sandbox, program: str, parent: Parent | None = None) -> Outcome:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,10 @@ import viper
 from tests.api.test_examples import ENTRIES
 from tests.sandbox.test_language import PROGRAMS as ORDINARY
 from viper.api.library import Library, library_for
-from viper.api.prelude import PRELUDE
 from viper.api.registry import REGISTRY, annotation_text
 from viper.api.static_check import _ITEMS, _REFUSED, Misuse, _api, api_misuse
 from viper.models.media import media_from
-from viper.sandbox import Limits, Outcome, Sandbox
+from viper.sandbox import Outcome, Sandbox
 from viper.testing.routines import arguments, clip, picture, toolbox_of_tables
 
 ROOT = Path(viper.__file__).parents[1]
@@ -219,12 +217,6 @@ def about(body: str) -> str:
 
 def check(program: str, library: Library = LIBRARY) -> Misuse | None:
     return api_misuse(program, library)
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    with Sandbox(None, Limits(), prelude=PRELUDE, mode="weak") as made:
-        yield made
 
 
 def run(sandbox: Sandbox, program: str) -> Outcome:

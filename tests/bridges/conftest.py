@@ -1,10 +1,21 @@
-"""A skipped test of a bridge fails where `make test-bridges` installed its package."""
+"""The reasoner of episodes; a skip fails where `make test-bridges` installed the package."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
+
+from viper import Reasoner
+
+
+@pytest.fixture(scope="module")
+def made() -> Iterator[Reasoner]:
+    from tests.bridges import episodes
+
+    with episodes.reasoner() as reasoner:
+        yield reasoner
 
 
 @pytest.hookimpl(wrapper=True)

@@ -32,12 +32,6 @@ NAME = "viper.env.gymnasium:viper/Episode-v0"
 
 
 @pytest.fixture(scope="module")
-def made() -> Iterator[Reasoner]:
-    with episodes.reasoner() as reasoner:
-        yield reasoner
-
-
-@pytest.fixture(scope="module")
 def env(made: Reasoner) -> Iterator[Any]:
     yield (env := EpisodeEnv(episodes.tasks(), episodes.RULES, reasoner=made))
     env.close()

@@ -66,12 +66,6 @@ def server() -> Iterator[tuple[subprocess.Popen[str], str]]:
         yield started
 
 
-@pytest.fixture(scope="module")
-def made() -> Iterator[Reasoner]:
-    with episodes.reasoner() as reasoner:
-        yield reasoner
-
-
 def client(url: str, **options: Any) -> Any:
     return GenericEnvClient(base_url=url, **options).sync()
 

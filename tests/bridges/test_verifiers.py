@@ -95,12 +95,6 @@ def model() -> Iterator[ScriptedModel]:
         served.shutdown()
 
 
-@pytest.fixture(scope="module")
-def made() -> Iterator[Reasoner]:
-    with episodes.reasoner() as reasoner:
-        yield reasoner
-
-
 @pytest.fixture(autouse=True)
 def on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run the harness's program with this Python, where verifiers lets uv install another."""

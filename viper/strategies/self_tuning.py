@@ -2,7 +2,8 @@
 
 After a trial, :func:`blamed_on_threshold` turns a failure into ``below_threshold`` if an empty
 result of a tool flowed into it, and :func:`calls_without_result` lists the calls that an answer
-rests on although they found nothing. From these, :func:`lower_threshold` takes the next values.
+rests on although they found nothing. From these, :func:`lower_threshold` takes the next values,
+of which ``ThresholdSchedule`` (:mod:`viper.tools.settings`) makes the steps.
 
 Source: Stanić et al. 2024, sec. 2.4. Differs: the typed Failure and the log of calls decide, never
 an error's text, and an answer that rests on nothing is tuned as well.

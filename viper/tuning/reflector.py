@@ -66,7 +66,7 @@ class Weighing:
 
 @dataclass(frozen=True)
 class SearchLimits:
-    """SearchLimits of a search.
+    """Bounds of a search for the fault.
 
     Attributes:
         runs: most runs of the program.

@@ -43,7 +43,7 @@ class Backoff:
     Attributes:
         max_retries: tries after the first one.
         first_s: upper bound of the first wait; it doubles with every retry.
-        limit_s: upper bound of all waits.
+        limit_s: upper bound of each wait; with the first waits of half a second, from the 7th on.
         longest_asked_s: if a server asks for a longer wait, the request fails at once.
     """
 

@@ -2,7 +2,8 @@
 
 The models of two other roles do the work. ``locate`` scores evenly chosen frames, by an image-text
 matcher or by a question to a visual answerer, smooths the scores and merges neighbours.
-``describe`` captions evenly chosen frames, or asks the question about each.
+``describe`` captions evenly chosen frames, or asks the question about each. Every place that
+chooses frames is listed in :mod:`viper.models.media`.
 """
 
 from __future__ import annotations

@@ -159,6 +159,7 @@ def test_the_table_of_failures_has_the_kinds_of_the_reader() -> None:
 
 def test_the_errors_of_the_page_are_those_of_the_code() -> None:
     code = "\n".join(path.read_text("utf-8") for path in sorted((PACKAGE / "models").rglob("*.py")))
+    code = re.sub(r"{\w+}", "{}", code)  # a number of the page is any variable of the code
     for row in rows("message | do"):
         message = re.findall(r"`([^`]+)`", row[0])[0]
-        assert re.sub(r"\b1\b", "{count}", message) in code, message
+        assert re.sub(r"\b1\b", "{}", message) in code, message

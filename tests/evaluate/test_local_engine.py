@@ -187,7 +187,7 @@ def test_threads_that_ended_are_forgotten() -> None:
     run = engine.run(some_items(12), threading.Event())
     for _ in range(11):
         next(run)
-    pool = run.gi_frame.f_locals["pool"]
+    pool = run.gi_frame.f_locals["self"]
     assert len(pool._threads) < 10
     run.close()
 

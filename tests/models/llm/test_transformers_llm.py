@@ -64,7 +64,7 @@ def test_draws_copy_no_vocabulary_from_the_device_of_the_logits(
     devices: list[Any] = []
     original = torch.Generator
     monkeypatch.setattr(
-        llm._torch, "Generator", lambda *place: devices.append(*place) or original(*place)
+        torch, "Generator", lambda *place: devices.append(*place) or original(*place)
     )
     with Copies() as copies:
         _texts(llm, PROMPTS, Sampling(temperature=1.0, seed=3, max_tokens=12, n=2))

@@ -100,24 +100,26 @@ class Zygote:
                 return
 
     def _answer(self) -> bool:
-        request = b""
-        with contextlib.suppress(ConnectionError):
+        """Answer one request; False if the parent has closed the socket, at whichever step."""
+        try:
             request = self.control.recv(MESSAGE.size, socket.MSG_WAITALL)
-        if len(request) < MESSAGE.size:
+            if len(request) < MESSAGE.size:
+                return False
+            kind, pid, number = MESSAGE.unpack(request)
+            if kind == FORK:
+                self._fork()
+            elif kind == SHARE:
+                header, descriptors, _, _ = socket.recv_fds(self.control, pid, number)
+                self._fork(header, descriptors)
+                for descriptor in descriptors:
+                    os.close(descriptor)
+            else:
+                if pid not in self.statuses:
+                    with contextlib.suppress(ChildProcessError):
+                        self._remember(*os.waitpid(pid, 0))
+                self.control.sendall(MESSAGE.pack(STATUS, pid, self.statuses.get(pid, -1)))
+        except ConnectionError:
             return False
-        kind, pid, number = MESSAGE.unpack(request)
-        if kind == FORK:
-            self._fork()
-        elif kind == SHARE:
-            header, descriptors, _, _ = socket.recv_fds(self.control, pid, number)
-            self._fork(header, descriptors)
-            for descriptor in descriptors:
-                os.close(descriptor)
-        else:
-            if pid not in self.statuses:
-                with contextlib.suppress(ChildProcessError):
-                    self._remember(*os.waitpid(pid, 0))
-            self.control.sendall(MESSAGE.pack(STATUS, pid, self.statuses.get(pid, -1)))
         return True
 
     def _fork(self, header: bytes | None = None, descriptors: Sequence[int] = ()) -> None:

@@ -12,6 +12,7 @@ import importlib
 import sys
 import threading
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 # Modules that the first model would import one by one; the last one says that all are there.
@@ -32,8 +33,13 @@ class LazyModule:
     def __init__(self, name: str) -> None:
         self._name = name
 
+    # Kept, since decoding asks for names of torch at every token, and an import takes longer.
+    @cached_property
+    def _module(self) -> Any:
+        return importlib.import_module(self._name)
+
     def __getattr__(self, attribute: str) -> Any:
-        return getattr(importlib.import_module(self._name), attribute)
+        return getattr(self._module, attribute)
 
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ def feeding_lines(tree: ast.Module, line: int | None, function: str | None) -> f
         line: the failing line; None means the ``return`` statements of ``function``.
         function: name of the function the line is in, None for the top level.
     """
-    functions = (node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS))
+    nodes = ast.walk(tree) if function else ()
+    functions = (node for node in nodes if isinstance(node, _FUNCTIONS))
     scope = next((node for node in functions if node.name == function), tree)
     tests_around = _enclosing_tests(scope)
     statements = [node for node in tests_around if isinstance(node, ast.stmt)]

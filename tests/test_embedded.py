@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 import pytest
 
+from tests.forked import python
 from viper import Reasoner, load_profile
 from viper.cli import cli, main
 
@@ -78,7 +79,7 @@ def test_python_from_the_readme() -> None:
     snippet = re.search(r"```python\n(.*?)```", readme, re.DOTALL)
     assert snippet is not None
     done = subprocess.run(
-        [sys.executable, "-c", snippet.group(1) + "\nreasoner.close()"],
+        python("-c", snippet.group(1) + "\nreasoner.close()"),
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -185,5 +186,5 @@ def test_a_run_from_python_shows_no_progress_bar_of_a_library() -> None:
         "with Reasoner(load_profile('embedded')) as reasoner:\n"
         "    reasoner.run(np.zeros((48, 64, 3), np.uint8), 'the cube')\n"
     )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    ended = subprocess.run(python("-c", code), capture_output=True, text=True, check=True)
     assert "it/s" not in ended.stderr and "%" not in ended.stderr, ended.stderr

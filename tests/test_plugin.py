@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests import forked
+
 PLUGIN = Path(__file__).parent / "plugin"
 
 
@@ -33,7 +35,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def viper(installed: Path, folder: Path, *arguments: str) -> str:
     path = f"{installed}{os.pathsep}{Path(__file__).parents[1]}"
     done = subprocess.run(
-        [sys.executable, "-m", "viper", *arguments],
+        forked.viper(*arguments),
         cwd=folder,
         env={**os.environ, "PYTHONPATH": path, "VIPER_HOME": str(folder / "home")},
         capture_output=True,

@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.forked import python
 from viper.embedded import MEDIA
 
 REMOVED = "import sys; sys.modules['viper_lab'] = None; from viper.__main__ import main; main()"
@@ -36,7 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def command(folder: Path, *arguments: str) -> list[str]:
-    return [sys.executable, "-c", REMOVED, *arguments, "--state", str(folder / "state")]
+    return python("-c", REMOVED, *arguments, "--state", folder / "state")
 
 
 def viper(folder: Path, *arguments: str) -> str:
@@ -84,7 +85,7 @@ def test_a_table_is_evaluated_and_looked_at(folder: Path) -> None:
     viper(folder, "eval", "own.csv", "--out", "run")
     report = json.loads((folder / "run" / "report.json").read_text())
     assert report["n"] == 2
-    process = [sys.executable, "-c", REMOVED, "view", "run", "--no-open", "--port", "0"]
+    process = python("-c", REMOVED, "view", "run", "--no-open", "--port", "0")
     with subprocess.Popen(process, cwd=folder, stdout=subprocess.PIPE, text=True) as viewing:
         assert viewing.stdout is not None
         address = viewing.stdout.readline().strip()

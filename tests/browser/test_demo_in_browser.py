@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
+from tests.forked import viper
 from tests.web.demo_bench import ServedDemo, served_demo
 from viper.evaluate.runs.feedback import read_feedback
 from viper.evaluate.runs.store import RunStore
@@ -400,7 +400,7 @@ def test_no_request_leaves_this_machine(tab: Tab, served: ServedDemo) -> None:
 @pytest.mark.models
 def test_with_the_embedded_models(tab: Tab, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    command = [sys.executable, "-m", "viper", "demo", "--no-open", "--port", "0", "--out", str(run)]
+    command = viper("demo", "--no-open", "--port", "0", "--out", run)
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
@@ -421,5 +421,5 @@ def test_with_the_embedded_models(tab: Tab, tmp_path: Path) -> None:
     assert process.returncode == 130 and said.split("\n")[-2] == "viper: interrupted", said
     assert "Traceback" not in said
     for again in (["feedback", str(run), "asked-1", "--comment", "seen"], ["report", str(run)]):
-        done = subprocess.run([sys.executable, "-m", "viper", *again], capture_output=True)
+        done = subprocess.run(viper(*again), capture_output=True)
         assert done.returncode == 0, done.stderr

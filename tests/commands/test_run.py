@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests import forked
 from tests.serve.bench import FAINT, Writer, served
 from tests.strategies.test_pictures import POP
 from viper.cli import main
@@ -52,9 +53,10 @@ def viper(
     *arguments: str, program: str | None = None, stdin: str = ""
 ) -> subprocess.CompletedProcess[str]:
     """What the command does in a process of its own."""
-    begin = ["-m", "viper"] if program is None else ["-c", program]
+    line = ["-m", "viper"] if program is None else ["-c", program]
+    line += ["run", *arguments]
     return subprocess.run(
-        [sys.executable, *begin, "run", *arguments],
+        [sys.executable, *line] if program == WITHOUT_LIBRARIES else forked.python(*line),
         capture_output=True,
         text=True,
         input=stdin,
@@ -206,7 +208,7 @@ def test_an_interrupt_at_the_prompt_ends_the_command() -> None:
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """``viper serve`` in a process of its own."""
-    command = [sys.executable, "-m", "viper", "serve", "--port", "0", "--max-upload-mb", "0.5"]
+    command = forked.viper("serve", "--port", "0", "--max-upload-mb", "0.5")
     environment = {**os.environ, "VIPER_SERVE_TOKEN": "a-token-that-is-long-enough-0123456789"}
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
     assert process.stderr is not None

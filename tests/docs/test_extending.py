@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -14,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-import viper
+from tests.forked import viper
 
-PACKAGE = Path(viper.__file__).parent
+PACKAGE = Path(__file__).parents[2] / "viper"
 PAGE = PACKAGE.parent / "docs" / "extending.md"
 
 _BLOCK = re.compile(r"^```(\w+)[ ]?(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -28,9 +29,13 @@ def test_every_snippet_of_the_page_works(tmp_path: Path) -> None:
     shutil.copy(PACKAGE / "embedded" / "media" / "table.png", tmp_path)
     shutil.copytree(PACKAGE.parent / "examples" / "extending", tmp_path, dirs_exist_ok=True)
     scripts = Path(sys.executable).parent
+    start = tmp_path / "bin" / "viper"
+    start.parent.mkdir()
+    start.write_text(f'#!/bin/sh\nexec {shlex.join(viper())} "$@"\n')
+    start.chmod(0o755)
     environment = {
         **os.environ,
-        "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
+        "PATH": os.pathsep.join((str(start.parent), str(scripts), os.environ["PATH"])),
         "VIPER_HOME": str(tmp_path / "home"),
     }
     commands = 0

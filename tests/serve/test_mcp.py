@@ -19,6 +19,7 @@ from mcp import Client, MCPError
 from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
+from tests import forked
 from tests.processes import descendants
 from tests.serve.bench import LEFTMOST, WAIT_S, Writer, png
 from tests.strategies.bench import Bench
@@ -67,7 +68,7 @@ TASKS = [
 @contextmanager
 def served_over_http(folder: Path, *options: str, **environment: str) -> Iterator[str]:
     """Run `viper mcp --http` in a process of its own and yield its address."""
-    command = [sys.executable, "-m", "viper", "mcp", "--http", "--port", "0", *options]
+    command = forked.viper("mcp", "--http", "--port", "0", *options)
     with subprocess.Popen(
         [*command, "--media-root", str(folder)],
         stderr=subprocess.PIPE,
@@ -84,8 +85,8 @@ def served_over_http(folder: Path, *options: str, **environment: str) -> Iterato
 
 
 def over_stdio(folder: Path) -> StdioServerParameters:
-    arguments = ["-m", "viper", "mcp", "--media-root", str(folder)]
-    return StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
+    command, *arguments = forked.viper("mcp", "--media-root", folder)
+    return StdioServerParameters(command=command, args=arguments, env=dict(os.environ))
 
 
 async def facts_of_tasks(server: Any) -> list[tuple[Any, Any]]:

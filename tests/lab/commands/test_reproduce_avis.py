@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.forked import viper
 
 
 def reproduced(folder: Path) -> tuple[dict[str, object], str]:
     line = ["lab", "reproduce", "avis", "--quick", "--samples", "2", "--processes", "1", "--json"]
     found = subprocess.run(
-        [sys.executable, "-m", "viper", *line, "--out", str(folder)],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
+        viper(*line, "--out", folder), capture_output=True, text=True, timeout=600, check=False
     )
     assert found.returncode in (0, 1), found.stderr
     return json.loads(found.stdout), found.stderr

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.forked import viper
 from viper.cli import main
 
 
 def reproduced(folder: Path) -> tuple[dict[str, object], str]:
     few = ["--workflows", "6", "--samples", "3", "--steps", "2"]
     found = subprocess.run(
-        [sys.executable, "-m", "viper", "lab", "reproduce", "dwim", "--quick", *few, "--json",
-         "--out", str(folder)],
+        viper("lab", "reproduce", "dwim", "--quick", *few, "--json", "--out", folder),
         capture_output=True,
         text=True,
         timeout=600,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from multiprocessing import active_children
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import forked
 from tests.commands.test_ace import ROOT
 from tests.commands.test_bad_input import viper
 from tests.evaluate.fake_backends import a_set
@@ -90,7 +90,7 @@ def test_two_processes_answer_everything_once(
 
 def test_a_worker_ends_with_who_started_it(arguments: list[str]) -> None:
     """What it inherits from them, standard error, is closed when the last of them has ended."""
-    line = [sys.executable, "-m", "viper", *arguments, "--processes", "2"]
+    line = forked.viper(*arguments, "--processes", "2")
     with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as found:
         assert found.stderr is not None
         while not found.stderr.readline().startswith("["):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from tests import forked
 from tests.commands.test_bad_input import refused
 from tests.lab.study.test_records import studied
 from viper.cli import cli
@@ -70,7 +70,7 @@ def test_statistics_of_records(records, tmp_path):
 def test_a_study_tells_its_address_and_ends_with_ctrl_c(tmp_path: Path) -> None:
     line = ["lab", "seek", "record", "world-knowledge", "--limit", "1", "--no-open"]
     with subprocess.Popen(
-        [sys.executable, "-m", "viper", *line, "--out", str(tmp_path / "records.jsonl")],
+        forked.viper(*line, "--out", tmp_path / "records.jsonl"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

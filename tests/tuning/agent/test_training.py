@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
 
+from tests.forked import python
 from tests.tuning.agent.tiny import save_model
 from tests.tuning.agent.turns import DONE, STORE, workflow
 from viper.errors import UsageError
@@ -114,8 +114,7 @@ here.tune(here.tuned(model), here.TEXTS, steps, out, work, told)
 
 def test_killed_and_resumed_it_has_the_same_losses(model: Path, tmp_path: Path) -> None:
     def started(name: str) -> subprocess.Popen[str]:
-        folders = (str(model), str(tmp_path / name), str(tmp_path / f"{name}-work"))
-        command = [sys.executable, "-c", RUN, *folders]
+        command = python("-c", RUN, model, tmp_path / name, tmp_path / f"{name}-work")
         return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
     whole = started("whole")

@@ -15,8 +15,9 @@ from PIL import Image
 
 import viper
 from viper.errors import MediaError
-from viper.models import media as media_module
-from viper.models.media import MAX_FRAMES, load_media, media_from
+from viper.models import media_files
+from viper.models.media import load_media, media_from
+from viper.models.media_files import MAX_FRAMES, opened
 
 MEDIA = Path(viper.__file__).parent / "embedded" / "media"
 
@@ -114,9 +115,9 @@ def test_a_huge_picture_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
 
 def test_a_video_without_frames_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_video(tmp_path / "x.mp4", 2)
-    monkeypatch.setattr(media_module, "MAX_DECODED_FRAMES", 0)
-    with pytest.raises(MediaError, match="no frames"):
-        load_media([tmp_path / "x.mp4"])
+    monkeypatch.setattr(media_files, "MAX_DECODED_FRAMES", 0)
+    with pytest.raises(MediaError, match="no frames"), opened(tmp_path / "x.mp4", 1, False) as file:
+        file.decode(file)
 
 
 def test_missing_file_folder_and_mixed_media(tmp_path: Path) -> None:

@@ -104,6 +104,7 @@ class QueryOptions(cli.ProfileChoice):
     html: Path | None = cli.option("--html", type=cli.OutFile("page"),
         help="Write a page that shows each line of the program beside its result.")
     as_json: bool = cli.option("--json", help="Print one JSON object with the whole trace.")
+    page: int = cli.given_by(cli.page_option, 1)
     seed: int = cli.seed_field("Random seed for sampling.")
     dry_run: bool = cli.option("--dry-run",
         help="Print which models would load and how many requests they would get, then stop.")

@@ -31,7 +31,7 @@ from viper.data.nextqa import nextqa_sample
 from viper.data.sample import DatasetSpec, Finding, Sample
 from viper.data.source import Record, SourceFile
 from viper.errors import DataError, MediaError, MissingExtraError
-from viper.models.media import MAX_IMAGE_PIXELS, PICTURE_FORMATS
+from viper.models.media_files import MAX_IMAGE_PIXELS, PICTURE_FORMATS
 from viper.models.vision.roles import Pixels
 from viper.plugins import need_packages
 

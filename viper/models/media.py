@@ -1,9 +1,8 @@
-"""Reading of untrusted pictures and videos, and writing of frames as MP4.
+"""Media of a query, read from what a caller has, and writing of frames as MP4.
 
-The content of a file decides: :func:`media_from` takes what a caller has, Pillow tries it as a
-picture, and what is none goes to FFmpeg as a video, of which evenly spread frames are kept. Every
-reader returns RGB arrays in display orientation, or raises :class:`~viper.errors.MediaError` with
-one line that says what is wrong.
+:func:`media_from` takes paths, bytes, arrays and pictures. Files are decoded in another process
+(:mod:`viper.models.decoding`). Every reader returns RGB arrays in display orientation, or raises
+:class:`~viper.errors.MediaError` with one line that says what is wrong.
 
 Models see fewer of the kept frames: ``video_windows`` chooses them for models of video, the
 strategies ``end_to_end`` and ``prompts`` for captions and for writers that see, ``domain`` for its
@@ -13,11 +12,8 @@ checks.
 from __future__ import annotations
 
 import hashlib
-import logging
 import re
-import struct
 import tempfile
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,41 +23,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viper.errors import MediaError
+from viper.models.decoding import decode, limited
 from viper.models.edited import Edits, Origin
-from viper.models.libraries import Image, LazyModule
+from viper.models.libraries import LazyModule
+from viper.models.media_files import rgb, silence_pillow
 from viper.models.vision.roles import Pixels
-from viper.plugins import need_packages
 
 av: Any = LazyModule("av")
 
 # Six digits, so that a name never is a number that takes long to read.
 _IMAGE_ID = re.compile(r"image(?P<image>[0-9]{1,6})|video0#(?P<frame>[0-9]{1,6})")
-
-# Pictures with more pixels are rejected, because decoding one would take over a gigabyte.
-MAX_IMAGE_PIXELS = 100_000_000
-
-# Maximum number of frames kept of a video, evenly spread over its length: at 960 x 540 pixels they
-# take 100 MB, and video models see fewer.
-MAX_FRAMES = 64
-
-# Frames with a longer side are scaled down to this many pixels while reading; models scale them
-# down further, and :data:`MAX_FRAMES` full frames would take gigabytes.
-MAX_FRAME_SIDE = 960
-
-# Maximum number of frames decoded to select evenly spread ones: ten minutes at 30 frames a second.
-# Longer videos are cut there, because decoding takes the time.
-MAX_DECODED_FRAMES = 20_000
-
-
-# Formats that Pillow may detect; its EPS reader, for example, starts another program.
-PICTURE_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF")
-
-# Containers that FFmpeg may detect. Playlists are excluded, because FFmpeg would read the files and
-# addresses that they name.
-VIDEO_FORMATS = (
-    "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpeg,mpegts,mpegvideo,flv,ogg,asf,gif,webp_pipe,"
-    "h264,hevc,ivf"
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +45,8 @@ class Media:
         names: file names or labels, for messages and traces.
         frame_indices: for a video, the index in the file of each kept frame.
         edits: edited pictures and outlines from runs of the query.
+        paths: files that they were read from.
+        notes: what these files hold and was not read, in words.
     """
 
     images: tuple[Pixels, ...] = ()
@@ -81,6 +54,8 @@ class Media:
     names: tuple[str, ...] = ()
     frame_indices: tuple[int, ...] = ()
     edits: Edits = field(default_factory=Edits, repr=False)
+    paths: tuple[Path, ...] = field(default=(), repr=False)
+    notes: tuple[str, ...] = ()
     _hashes: dict[str, str] = field(default_factory=dict, repr=False)
 
     @property
@@ -146,10 +121,11 @@ class Media:
         return content
 
 
-def media_from(source: Any) -> Media:
+def media_from(source: Any, page: int = 1) -> Media:
     """Build Media from a path, several paths, bytes, arrays, PIL pictures, or Media itself.
 
     Args:
+        page: of files with several pages, from 1.
         source: a path or a list of paths; the bytes of a file; a ``uint8 [H, W, 3]`` (color) or
             ``[H, W]`` (gray) array, a ``uint8 [T, H, W, 3]`` array (video), a PIL image, or a list
             of pictures.
@@ -163,7 +139,7 @@ def media_from(source: Any) -> Media:
     if not items:
         raise MediaError("no media given; expected one or more pictures, or one video")
     if all(isinstance(item, str | Path) for item in items):
-        return load_media([Path(item) for item in items])
+        return load_media([Path(item) for item in items], page)
     if len(items) == 1 and isinstance(items[0], bytes):
         with tempfile.TemporaryDirectory(prefix="viper-") as folder:
             path = Path(folder) / "bytes"
@@ -176,15 +152,22 @@ def media_from(source: Any) -> Media:
     return Media(images, names=tuple(f"image{i}" for i in range(len(images))))
 
 
-def load_media(paths: Sequence[Path]) -> Media:
+def load_media(paths: Sequence[Path], page: int = 1) -> Media:
     """Read picture files or one video file; the content decides which it is.
+
+    The files are decoded in processes of their own, within the limits of one request
+    (:mod:`viper.models.decoding`).
+
+    Args:
+        page: of files with several pages, from 1.
 
     Raises:
         MediaError: as for :func:`media_from`.
     """
-    loaded = [_load_file(path) for path in paths]
+    with limited():
+        loaded = [_load_file(path, page) for path in paths]
     if len(loaded) == 1:
-        return loaded[0]
+        return replace(loaded[0], paths=tuple(paths))
     for item in loaded:
         if item.video is not None:
             raise MediaError(
@@ -194,6 +177,8 @@ def load_media(paths: Sequence[Path]) -> Media:
     return Media(
         images=tuple(image for item in loaded for image in item.images),
         names=tuple(name for item in loaded for name in item.names),
+        paths=tuple(paths),
+        notes=tuple(note for item in loaded for note in item.notes),
     )
 
 
@@ -205,13 +190,10 @@ def read_picture(path: Path) -> Pixels:
     """
     if not path.is_file():
         raise MediaError(f"{path}: no such file; check the path")
-    image = _read_image(path)
-    if image is None:
-        raise MediaError(f"{path}: is no picture; expected one such as PNG or JPEG")
-    return image
+    return decode(path, picture=True).pixels
 
 
-def _load_file(path: Path) -> Media:
+def _load_file(path: Path, page: int) -> Media:
     if not path.exists():
         if re.match(r"[a-z][a-z0-9+.-]+:/", str(path)):
             raise MediaError(f"{path}: is an address; download the file and give its path")
@@ -221,137 +203,16 @@ def _load_file(path: Path) -> Media:
     try:
         if path.stat().st_size == 0:
             raise MediaError(f"{path}: the file is empty (0 bytes)")
-        image = _read_image(path)
+        with path.open("rb"):
+            pass
     except PermissionError:
         raise MediaError(f"{path}: permission denied; make the file readable") from None
-    if image is not None:
-        return Media(images=(image,), names=(path.name,))
-    frames, indices = _read_video(path)
-    return Media(video=frames, names=(path.name,), frame_indices=tuple(indices))
-
-
-# Beginnings of files that people take for pictures.
-_UNREAD_FORMATS = (
-    (re.compile(rb"....ftyp(?:heic|heix|heim|heis|hevc|mif1|msf1)", re.DOTALL), "a HEIC picture"),
-    (re.compile(rb"%PDF-"), "a PDF document"),
-    (re.compile(rb"\s*(?:<\?xml.*)?<(?:svg|!DOCTYPE svg)", re.DOTALL), "an SVG drawing"),
-    (re.compile(rb"\s*<(?:!DOCTYPE html|html)", re.IGNORECASE), "a web page"),
-)
-
-
-# Errors that decoders raise about damaged files.
-_DECODER_ERRORS = (OSError, RuntimeError, TypeError, ValueError, LookupError, ArithmeticError)
-
-
-def _read_image(path: Path) -> Pixels | None:
-    """Return the picture in a file, or None if the file is not a picture at all."""
-    from PIL import UnidentifiedImageError
-
-    _silence_pillow()
-    try:
-        with Image.open(path, formats=PICTURE_FORMATS) as image:
-            width, height = image.size
-            if width * height > MAX_IMAGE_PIXELS:
-                raise MediaError(_too_large(path, f"{width} x {height} pixels"))
-            if getattr(image, "n_frames", 1) > 1 and image.format in ("GIF", "WEBP"):
-                return None
-            return _rgb(image)
-    except UnidentifiedImageError:
-        return None
-    except Image.DecompressionBombError as error:  # it alone knows the size
-        count = re.search(r"[0-9]+", str(error))
-        size = f"{int(count[0]):,} pixels" if count else "far more pixels than that"
-        raise MediaError(_too_large(path, size)) from None
-    except (SyntaxError, struct.error, *_DECODER_ERRORS) as error:
-        raise MediaError(
-            f"{path}: the picture is damaged or cut short ({error}); save or copy it again"
-        ) from None
-
-
-def _silence_pillow() -> None:
-    """Hide Pillow's warnings about large and odd pictures: what matters is a MediaError here.
-
-    For good, because Python cannot do so for a single thread. Log records reach other handlers.
-    """
-    warnings.filterwarnings("ignore", module=r"PIL\.")
-    if not (logger := logging.getLogger("PIL")).handlers:
-        logger.addHandler(logging.NullHandler())
-
-
-def _too_large(path: Path, size: str) -> str:
-    limit = MAX_IMAGE_PIXELS // 1_000_000
-    return f"{path}: {size}; at most {limit} million are read; scale the picture down first"
-
-
-def _rgb(image: Any) -> Pixels:
-    """Convert any PIL mode to RGB in display orientation: EXIF applied, alpha over white, 16 bit
-    scaled.
-    """
-    from PIL import ImageOps
-
-    image = ImageOps.exif_transpose(image)
-    if image.mode in ("I;16", "I;16B", "I;16L", "I", "F"):
-        values = np.asarray(image).astype(np.float64)
-        top = 65535.0 if values.max(initial=0) > 255 else 255.0
-        grey = np.clip(values / top * 255.0, 0, 255).astype(np.uint8)
-        return np.repeat(grey[:, :, None], 3, axis=2)
-    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
-        image = image.convert("RGBA")
-        canvas = Image.new("RGBA", image.size, (255, 255, 255, 255))
-        image = Image.alpha_composite(canvas, image)
-    return np.array(image.convert("RGB"), dtype=np.uint8)
-
-
-def _read_video(path: Path) -> tuple[Pixels, list[int]]:
-    need_packages(("av",), f"the video {path.name}")
-    try:
-        # A resolved path starts with a slash, so FFmpeg reads no part of its name as a protocol.
-        options = {"format_whitelist": VIDEO_FORMATS, "protocol_whitelist": "file"}
-        with av.open(str(path.resolve()), options=options, metadata_errors="replace") as container:
-            if not container.streams.video:
-                raise MediaError(f"{path}: holds no video stream; expected a picture or a video")
-            frames, indices = _spread_frames(container)
-    except (av.error.FFmpegError, *_DECODER_ERRORS):
-        with path.open("rb") as file:
-            begin = file.read(512)
-        unread = next((name for start, name in _UNREAD_FORMATS if start.match(begin)), None)
-        problem = f"{unread}, which is not read; convert it to PNG or JPEG"
-        if unread is None:
-            problem = (
-                "neither a picture nor a video that can be read; "
-                "expected a picture such as PNG or JPEG, or a video such as MP4 or WebM"
-            )
-        raise MediaError(f"{path}: is {problem}") from None
-    if not frames:
-        raise MediaError(f"{path}: the video has no frames")
-    return np.stack(frames), indices
-
-
-def _spread_frames(container: Any) -> tuple[list[Pixels], list[int]]:
-    """Return up to MAX_FRAMES evenly spread frames; the step doubles whenever there are too
-    many.
-    """
-    frames: list[Pixels] = []
-    indices: list[int] = []
-    step = 1
-    try:
-        for index, frame in enumerate(container.decode(video=0)):
-            if index >= MAX_DECODED_FRAMES:
-                break
-            if index % step:
-                continue
-            if len(frames) == MAX_FRAMES:
-                frames, indices, step = frames[::2], indices[::2], step * 2
-                if index % step:
-                    continue
-            scale = min(1.0, MAX_FRAME_SIDE / max(frame.width, frame.height, 1))
-            size = (max(1, round(frame.width * scale)), max(1, round(frame.height * scale)))
-            frames.append(frame.to_ndarray(format="rgb24", width=size[0], height=size[1]))
-            indices.append(index)
-    except av.error.FFmpegError:
-        if not frames:
-            raise
-    return frames, indices
+    decoded = decode(path, page)
+    if decoded.pixels.ndim == 3:
+        return Media(images=(decoded.pixels,), names=(path.name,), notes=decoded.notes)
+    return Media(
+        video=decoded.pixels, names=(path.name,), frame_indices=decoded.indices, notes=decoded.notes
+    )
 
 
 def _image_of(item: Any) -> Pixels:
@@ -362,8 +223,8 @@ def _image_of(item: Any) -> Pixels:
             raise MediaError(f"array of shape {item.shape}; expected uint8 [H, W, 3] or [H, W]")
         return _checked(item, "array")
     if hasattr(item, "convert") and hasattr(item, "size"):
-        _silence_pillow()
-        return _rgb(item)
+        silence_pillow()
+        return rgb(item)
     raise MediaError(f"{type(item).__name__} is no media; expected a path, an array or a picture")
 
 

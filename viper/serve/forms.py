@@ -27,6 +27,7 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from viper.errors import MediaError, UsageError
+from viper.models.decoding import limited
 from viper.models.media import Media, media_from
 from viper.reasoner import MAX_QUERY_CHARACTERS, Reasoner, RunOptions
 from viper.run_result import RunResult
@@ -71,8 +72,11 @@ class RequestMedia:
     paths: tuple[Path, ...] = ()
     names: tuple[str, ...] = ()
 
-    def load(self) -> Media:
+    def load(self, cancel: threading.Event | None = None) -> Media:
         """Decode the media. Blocks; uploads pass through a private temporary folder.
+
+        Args:
+            cancel: ends the decoding soon after it is set.
 
         Raises:
             MediaError: one of them cannot be read; names its number, or its path as given, and does
@@ -89,7 +93,8 @@ class RequestMedia:
                 with path.open("xb") as copy:
                     shutil.copyfileobj(upload.file, copy)
             try:
-                return media_from([path for path, _ in files])
+                with limited(cancel=cancel):
+                    return media_from([path for path, _ in files])
             except MediaError as error:
                 message = str(error)
                 for path, name in files:
@@ -126,7 +131,8 @@ class RunForm(_Form):
         options = RunOptions(**self.model_dump(exclude={"query", "path"}))
 
         def work(cancel: threading.Event) -> Iterator[Trial | RunResult]:
-            yield from reasoner.stream(intake.load(), self.query, options, cancel=cancel)
+            media = intake.load(cancel)
+            yield from reasoner.stream(media, self.query, options, cancel=cancel)
 
         return work
 
@@ -173,7 +179,7 @@ class ExecForm(_Form):
         options = RunOptions(task=self.task, options=tuple(self.options))
 
         def work(cancel: threading.Event) -> Iterator[Trial | RunResult]:
-            media = intake.load()
+            media = intake.load(cancel)
             result = reasoner.execute(self.program, media, self.query, options, cancel=cancel)
             yield from result.trace.trials
             yield result

@@ -33,7 +33,8 @@ from urllib.parse import unquote, urlsplit
 from viper.data.coco_masks import OutlineError, mask_of
 from viper.data.source import Record, SourceFile, check_name
 from viper.errors import DataError, UnknownNameError, UsageError
-from viper.models.media import MAX_IMAGE_PIXELS, read_picture
+from viper.models.media import read_picture
+from viper.models.media_files import MAX_IMAGE_PIXELS
 from viper.models.vision.roles import Pixels
 from viper.schema import PixelBox
 from viper.tools.crops import clip_box

@@ -1,0 +1,202 @@
+"""Files are decoded in processes that can be killed, within limits; and the formats of phones."""
+
+from __future__ import annotations
+
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.processes import descendants
+from viper.errors import CancelledError, MediaError
+from viper.models import decoding
+from viper.models.decoding import decode, limited
+from viper.models.media import load_media, media_from, write_mp4
+
+RAMP = np.tile(np.linspace(0, 255, 64, dtype=np.uint8)[None, :, None], (48, 1, 3))
+
+
+def frames(count: int) -> Any:
+    """Frames whose left half is bright in the first one and dark later."""
+    made = np.zeros((count, 48, 64, 3), np.uint8)
+    made[0, :, :32] = 250
+    return made
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Path:
+    """A TIFF whose pages are a chain of 200,000 directories that leads to no end."""
+    path = tmp_path / "slow.tif"
+    Image.fromarray(RAMP).save(path)
+    data = bytearray(path.read_bytes())
+    first = struct.unpack("<I", data[4:8])[0]
+    count = struct.unpack("<H", data[first : first + 2])[0]
+    directory = bytes(data[first : first + 2 + 12 * count])
+    at = len(data)
+    data[first + 2 + 12 * count : first + 6 + 12 * count] = struct.pack("<I", at)
+    for _ in range(60_000):
+        at += len(directory) + 4
+        data += directory + struct.pack("<I", at)
+    path.write_bytes(data)
+    return path
+
+
+def test_pages_are_not_counted(slow: Path) -> None:
+    begun = time.monotonic()
+    media = media_from(slow)
+    assert media.images[0].shape == (48, 64, 3) and "several pages" in media.notes[0]
+    assert time.monotonic() - begun < 20
+
+
+@pytest.fixture
+def endless(tmp_path: Path) -> Iterator[Path]:
+    """A large animation, which takes seconds to decode."""
+    path = tmp_path / "endless.png"
+    noise = np.random.default_rng(0).integers(0, 255, (24, 700, 900, 3), np.uint8)
+    pictures = [Image.fromarray(each) for each in noise]
+    pictures[0].save(path, save_all=True, append_images=pictures[1:] * 8, compress_level=1)
+    yield path
+
+
+def test_what_takes_too_long_is_ended_and_its_process_with_it(endless: Path) -> None:
+    before = set(descendants_here())
+    begun = time.monotonic()
+    with limited(0.3), pytest.raises(MediaError, match="takes too long"):
+        decode(endless)
+    assert time.monotonic() - begun < 5
+    assert set(descendants_here()) <= before
+    assert decode_ramp(endless.parent)
+
+
+def test_a_cancelled_reading_ends_at_once(endless: Path) -> None:
+    cancel = threading.Event()
+    threading.Timer(0.3, cancel.set).start()
+    begun = time.monotonic()
+    with limited(cancel=cancel), pytest.raises(CancelledError):
+        decode(endless)
+    assert time.monotonic() - begun < 5
+
+
+def descendants_here() -> list[int]:
+    import os
+
+    return descendants(os.getpid())
+
+
+def decode_ramp(folder: Path) -> bool:
+    Image.fromarray(RAMP).save(folder / "ramp.png")
+    return bool((decode(folder / "ramp.png").pixels == RAMP).all())
+
+
+def test_a_killed_worker_is_one_line_and_the_next_file_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert decode_ramp(tmp_path)
+    worker = decoding._WORKERS.take()
+    worker.process.kill()
+    worker.process.wait()
+    decoding._WORKERS.put(worker)
+    assert decode_ramp(tmp_path)
+
+
+def test_the_pixels_of_a_request_are_bounded_before_they_are_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decoding, "MAX_PIXELS", 5_000)
+    monkeypatch.setattr(decoding.Limited, "pixels", 5_000)
+    names = [tmp_path / f"{number}.png" for number in range(2)]
+    for name in names:
+        Image.fromarray(RAMP).save(name)
+    with limited() as limits:
+        limits.pixels = 5_000
+        with pytest.raises(MediaError, match="1.png: 3,072 pixels; at most"):
+            load_media(names)
+
+
+def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A picture of 200 KB that took 2.8 GB: sixteen bits, of one value."""
+    path = tmp_path / "deep.png"
+    Image.fromarray(np.zeros((9_000, 9_000), np.uint16)).save(path, compress_level=9)
+    assert path.stat().st_size < 400_000
+    assert media_from(path).images[0].shape == (9_000, 9_000, 3)
+
+
+def test_workers_stay_for_the_next_file(tmp_path: Path) -> None:
+    assert decode_ramp(tmp_path)
+    before = set(descendants_here())
+    assert decode_ramp(tmp_path)
+    assert set(descendants_here()) == before
+
+
+@pytest.mark.parametrize("suffix", ["webp", "png", "gif", "avif"])
+def test_animations_are_videos(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"moving.{suffix}"
+    first, *rest = [Image.fromarray(frame) for frame in frames(5)]
+    first.save(path, save_all=True, append_images=rest, duration=100)
+    media = media_from(path)
+    assert media.video is not None and media.video.shape[1:] == (48, 64, 3)
+    assert media.video[0, 24, 8, 0] > 200 > media.video[-1, 24, 8, 0]
+
+
+def test_heic_pictures_are_read(tmp_path: Path) -> None:
+    import pillow_heif
+
+    pillow_heif.from_pillow(Image.fromarray(RAMP)).save(tmp_path / "phone.heic", quality=95)
+    (picture,) = media_from(tmp_path / "phone.heic").images
+    assert picture.shape == RAMP.shape and abs(picture.astype(int) - RAMP).mean() < 8
+
+
+def test_pages_are_chosen_by_number(tmp_path: Path) -> None:
+    path = tmp_path / "scan.tif"
+    pages = [Image.fromarray(np.full((8, 8, 3), shade, np.uint8)) for shade in (10, 200)]
+    pages[0].save(path, save_all=True, append_images=pages[1:])
+    first, second = media_from(path), media_from(path, page=2)
+    assert (first.images[0][0, 0, 0], second.images[0][0, 0, 0]) == (10, 200)
+    assert "several pages" in first.notes[0] and not second.notes
+    with pytest.raises(MediaError, match="no page 3"):
+        media_from(path, page=3)
+
+
+def turned(path: Path, quarters: int) -> None:
+    """Write into the header of an MP4 how a player turns its pictures, clockwise."""
+    a, b, c, d = [(1, 0, 0, 1), (0, 1, -1, 0), (-1, 0, 0, -1), (0, -1, 1, 0)][quarters]
+    data = bytearray(path.read_bytes())
+    matrix = struct.pack(">9i", a << 16, b << 16, 0, c << 16, d << 16, 0, 0, 0, 1 << 30)
+    at = data.index(b"tkhd") + 4 + 40  # version 0: the matrix stands there
+    assert struct.unpack(">i", data[at : at + 4])[0] == 1 << 16
+    data[at : at + 36] = matrix
+    path.write_bytes(data)
+
+
+def test_videos_are_turned_as_players_show_them(tmp_path: Path) -> None:
+    path = tmp_path / "phone.mp4"
+    write_mp4(path, frames(3))
+    turned(path, 1)  # by 90 degrees clockwise: what was left is above
+    video = media_from(path).video
+    assert video is not None and video.shape[1:] == (64, 48, 3)
+    assert video[0, 8, 24, 0] > 200 > video[0, 56, 24, 0]
+
+
+def test_what_a_cut_video_lost_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "cut.mkv"
+    import av
+
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("mpeg4", rate=8)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+        noise = np.random.default_rng(0).integers(0, 255, (40, 48, 64, 3), np.uint8)
+        for image in noise:
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
+        container.mux(stream.encode())
+    whole = media_from(path)
+    assert whole.video is not None and not whole.notes
+    data = bytearray(path.read_bytes())
+    path.write_bytes(data[: len(data) // 2])
+    half = media_from(path)
+    assert half.video is not None and 0 < len(half.video) < len(whole.video)

@@ -1,0 +1,359 @@
+"""Files of untrusted pictures and videos, as a worker of :mod:`viper.models.decoding` reads them.
+
+The content of a file decides: Pillow tries it as a picture, and what is none goes to FFmpeg as a
+video, of which evenly spread frames are kept. :func:`opened` tells the size before anything is
+decoded, and its result decodes: RGB arrays in display orientation, or a
+:class:`~viper.errors.MediaError` with one line that says what is wrong. :func:`main` is the worker.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import mmap
+import os
+import re
+import resource
+import signal
+import socket
+import struct
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from viper.errors import MediaError, MissingExtraError
+from viper.models.decoding import DECODE_S, MESSAGE_BYTES, send
+from viper.models.libraries import Image, LazyModule
+from viper.models.vision.roles import Pixels
+from viper.plugins import need_packages
+
+av: Any = LazyModule("av")
+
+# Pictures with more pixels are rejected, because decoding one would take over a gigabyte.
+MAX_IMAGE_PIXELS = 100_000_000
+
+# Maximum number of frames kept of a video, evenly spread over its length: at 960 x 540 pixels they
+# take 100 MB, and video models see fewer.
+MAX_FRAMES = 64
+
+# Frames with a longer side are scaled down to this many pixels while reading; models scale them
+# down further, and :data:`MAX_FRAMES` full frames would take gigabytes.
+MAX_FRAME_SIDE = 960
+
+# Maximum number of frames decoded to select evenly spread ones: ten minutes at 30 frames a second.
+# Longer videos are cut there, because decoding takes the time.
+MAX_DECODED_FRAMES = 20_000
+
+
+# Formats that Pillow may detect; its EPS reader, for example, starts another program.
+PICTURE_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF", "HEIF")
+
+# Those that may move.
+_ANIMATED = ("GIF", "WEBP", "PNG", "AVIF")
+
+# Containers that FFmpeg may detect. Playlists are excluded, because FFmpeg would read the files and
+# addresses that they name.
+VIDEO_FORMATS = (
+    "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpeg,mpegts,mpegvideo,flv,ogg,asf,gif,webp_pipe,"
+    "h264,hevc,ivf"
+)
+
+# Memory that a worker may add to what it starts with: the largest picture takes some 1.1 GB.
+_WORKER_BYTES = 3 << 29
+
+# Beginnings of files that people take for pictures.
+_UNREAD_FORMATS = (
+    (re.compile(rb"....ftyp(?:heic|heix|heim|heis|hevc|mif1|msf1)", re.DOTALL), "a HEIC picture"),
+    (re.compile(rb"%PDF-"), "a PDF document"),
+    (re.compile(rb"\s*(?:<\?xml.*)?<(?:svg|!DOCTYPE svg)", re.DOTALL), "an SVG drawing"),
+    (re.compile(rb"\s*<(?:!DOCTYPE html|html)", re.IGNORECASE), "a web page"),
+)
+
+
+# Errors that decoders raise about damaged files.
+_DECODER_ERRORS = (OSError, RuntimeError, TypeError, ValueError, LookupError, ArithmeticError)
+
+
+@dataclass
+class OpenedFile:
+    """A file whose size is known and whose pixels are not decoded yet.
+
+    Attributes:
+        pixels: most pixels that are decoded and kept.
+        decode: returns them, ``uint8 [H, W, 3]`` or ``[T, H, W, 3]``; fills the other attributes.
+        indices, notes: as of :class:`viper.models.decoding.Decoded`.
+    """
+
+    pixels: int
+    decode: Callable[[OpenedFile], Pixels]
+    indices: list[int] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def opened(path: Path, page: int, picture: bool) -> Iterator[OpenedFile]:
+    """Open a picture or video in a worker, and read no more than its size.
+
+    Args:
+        page: of files with several pages, from 1.
+        picture: refuse videos.
+
+    Raises:
+        MediaError: from here and from the block, as for :func:`media_from`.
+    """
+    from PIL import UnidentifiedImageError
+
+    silence_pillow()
+    import pillow_heif
+
+    pillow_heif.register_heif_opener()
+    with ExitStack() as stack:
+        image = None
+        with _picture_errors(path), suppress(UnidentifiedImageError):
+            image = stack.enter_context(Image.open(path, formats=PICTURE_FORMATS))
+        if image is not None:
+            width, height = image.size
+            if width * height > MAX_IMAGE_PIXELS:
+                raise MediaError(_too_large(path, f"{width} x {height} pixels"))
+            with _picture_errors(path):
+                moves = image.format in _ANIMATED and bool(getattr(image, "is_animated", False))
+                if moves and not picture:
+                    yield OpenedFile(_kept(width, height), partial(_decode_animation, image))
+                else:
+                    yield OpenedFile(width * height, partial(_decode_page, image, path, page))
+        elif picture:
+            raise MediaError(f"{path}: is no picture; expected one such as PNG or JPEG")
+        else:
+            need_packages(("av",), f"the video {path.name}")
+            with _video_errors(path):
+                # A path from the root, so FFmpeg reads no part of its name as a protocol.
+                options = {"format_whitelist": VIDEO_FORMATS, "protocol_whitelist": "file"}
+                container = stack.enter_context(
+                    av.open(str(path.resolve()), options=options, metadata_errors="replace")
+                )
+                if not container.streams.video:
+                    raise MediaError(
+                        f"{path}: holds no video stream; expected a picture or a video"
+                    )
+                codec = container.streams.video[0].codec_context
+                kept = _kept(codec.width, codec.height)
+                yield OpenedFile(kept, partial(_decode_video, container, path))
+
+
+def _kept(width: int, height: int) -> int:
+    """Return the number of pixels of the frames that are kept of a video."""
+    scale = min(1.0, MAX_FRAME_SIDE / max(width, height, 1))
+    return MAX_FRAMES * round(width * scale) * round(height * scale)
+
+
+@contextmanager
+def _picture_errors(path: Path) -> Iterator[None]:
+    from PIL import UnidentifiedImageError
+
+    try:
+        yield
+    except UnidentifiedImageError:
+        raise
+    except Image.DecompressionBombError as error:  # it alone knows the size
+        count = re.search(r"[0-9]+", str(error))
+        size = f"{int(count[0]):,} pixels" if count else "far more pixels than that"
+        raise MediaError(_too_large(path, size)) from None
+    except (SyntaxError, struct.error, *_DECODER_ERRORS) as error:
+        raise MediaError(
+            f"{path}: the picture is damaged or cut short ({error}); save or copy it again"
+        ) from None
+
+
+@contextmanager
+def _video_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (av.error.FFmpegError, *_DECODER_ERRORS):
+        with path.open("rb") as file:
+            begin = file.read(512)
+        unread = next((name for start, name in _UNREAD_FORMATS if start.match(begin)), None)
+        problem = f"{unread}, which is not read; convert it to PNG or JPEG"
+        if unread is None:
+            problem = (
+                "neither a picture nor a video that can be read; "
+                "expected a picture such as PNG or JPEG, or a video such as MP4 or WebM"
+            )
+        raise MediaError(f"{path}: is {problem}") from None
+
+
+def silence_pillow() -> None:
+    """Hide Pillow's warnings about large and odd pictures: what matters is a MediaError here.
+
+    For good, because Python cannot do so for a single thread. Log records reach other handlers.
+    """
+    warnings.filterwarnings("ignore", module=r"PIL\.")
+    if not (logger := logging.getLogger("PIL")).handlers:
+        logger.addHandler(logging.NullHandler())
+
+
+def _too_large(path: Path, size: str) -> str:
+    limit = MAX_IMAGE_PIXELS // 1_000_000
+    return f"{path}: {size}; at most {limit} million are read; scale the picture down first"
+
+
+def _decode_page(image: Any, path: Path, page: int, file: OpenedFile) -> Pixels:
+    """Return one page of a picture's file."""
+    try:
+        if page != 1:
+            image.seek(page - 1)
+        pixels = rgb(image)
+        if image.format == "TIFF" and page == 1:
+            with suppress(EOFError):
+                image.seek(1)
+                file.notes.append(f"{path.name} has several pages; the first is read (--page)")
+    except EOFError:
+        raise MediaError(f"{path}: has no page {page}; give a smaller --page") from None
+    return pixels
+
+
+def rgb(image: Any) -> Pixels:
+    """Convert any PIL mode to RGB in display orientation: EXIF applied, alpha over white, 16 bit
+    scaled.
+    """
+    from PIL import ImageOps
+
+    image = ImageOps.exif_transpose(image)
+    if image.mode in ("I;16", "I;16B", "I;16L", "I", "F"):
+        values = np.asarray(image)
+        top = 65535.0 if values.max(initial=0) > 255 else 255.0
+        grey = np.empty(values.shape, np.uint8)
+        for row, line in zip(grey, values, strict=True):  # the whole as float64 takes gigabytes
+            row[:] = np.clip(line / top * 255.0, 0, 255)
+        return np.repeat(grey[:, :, None], 3, axis=2)
+    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+        image = image.convert("RGBA")
+        canvas = Image.new("RGBA", image.size, (255, 255, 255, 255))
+        image = Image.alpha_composite(canvas, image)
+    return np.array(image.convert("RGB"), dtype=np.uint8)
+
+
+def _decode_animation(image: Any, file: OpenedFile) -> Pixels:
+    """Return the kept frames of an animated picture."""
+
+    def frames() -> Iterator[Callable[[], Pixels]]:
+        with suppress(EOFError):
+            for number in itertools.count():
+                image.seek(number)
+                yield frame
+
+    def frame() -> Pixels:
+        shown = image.copy()
+        shown.thumbnail((MAX_FRAME_SIDE, MAX_FRAME_SIDE))
+        return rgb(shown)
+
+    return _spread(frames(), file)
+
+
+def _decode_video(container: Any, path: Path, file: OpenedFile) -> Pixels:
+    """Return the kept frames of a video, turned as a player shows them."""
+
+    def frames() -> Iterator[Callable[[], Pixels]]:
+        count = 0
+        try:
+            for frame in container.decode(video=0):
+                count += 1
+                yield partial(pixels_of, frame)
+        except av.error.FFmpegError:
+            if not count:
+                raise
+            file.notes.append(f"{path.name} is damaged; what follows frame {count} is not read")
+
+    def pixels_of(frame: Any) -> Pixels:
+        scale = min(1.0, MAX_FRAME_SIDE / max(frame.width, frame.height, 1))
+        size = (max(1, round(frame.width * scale)), max(1, round(frame.height * scale)))
+        pixels = frame.to_ndarray(format="rgb24", width=size[0], height=size[1])
+        return np.rot90(pixels, round(frame.rotation / 90) % 4)
+
+    pixels = _spread(frames(), file)
+    if not len(pixels):
+        raise MediaError(f"{path}: the video has no frames")
+    return pixels
+
+
+def _spread(frames: Iterator[Callable[[], Pixels]], file: OpenedFile) -> Pixels:
+    """Return up to MAX_FRAMES evenly spread frames, and note their indices.
+
+    The step doubles whenever there are too many. Frames of another size than the first are left
+    out.
+    """
+    kept: list[Pixels] = []
+    step = 1
+    for index, pixels_of in enumerate(frames):
+        if index >= MAX_DECODED_FRAMES:
+            file.notes.append(f"only the first {MAX_DECODED_FRAMES:,} frames are read")
+            break
+        if index % step:
+            continue
+        if len(kept) == MAX_FRAMES:
+            kept, file.indices, step = kept[::2], file.indices[::2], step * 2
+            if index % step:
+                continue
+        pixels = pixels_of()
+        if not kept or pixels.shape == kept[0].shape:
+            kept.append(pixels)
+            file.indices.append(index)
+    return np.stack(kept) if kept else np.empty((0, 0, 0, 3), np.uint8)
+
+
+def main(descriptor: int) -> None:
+    """Decode what the parent asks for until it ends: the size, a word to go on, the pixels."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which kills
+    channel = socket.socket(fileno=descriptor)
+    with suppress(OSError):  # without /proc, as on macOS, the time alone is bounded
+        size = int(Path("/proc/self/statm").read_text().split()[0]) * mmap.PAGESIZE
+        resource.setrlimit(resource.RLIMIT_AS, (size + _WORKER_BYTES,) * 2)
+    while data := channel.recv(MESSAGE_BYTES):
+        signal.alarm(int(2 * DECODE_S))  # ends this process if the parent is gone
+        try:
+            _serve(channel, json.loads(data))
+        except MissingExtraError as error:
+            send(channel, {"missing": error.package})
+        except MediaError as error:
+            send(channel, {"error": str(error)})
+        except MemoryError:
+            return
+        signal.alarm(0)
+
+
+def _serve(channel: socket.socket, asked: dict[str, Any]) -> None:
+    os.chdir(asked["cwd"])
+    with opened(Path(asked["path"]), asked["page"], asked["picture"]) as file:
+        send(channel, {"pixels": file.pixels})
+        if not channel.recv(MESSAGE_BYTES):
+            return
+        pixels = file.decode(file)
+        with _shared(pixels.nbytes) as (descriptor, memory):
+            np.copyto(np.frombuffer(memory, np.uint8).reshape(pixels.shape), pixels)
+            reply = {"shape": pixels.shape, "indices": file.indices, "notes": file.notes}
+            send(channel, reply, descriptor)
+
+
+@contextmanager
+def _shared(size: int) -> Iterator[tuple[int, mmap.mmap]]:
+    """Yield a descriptor of shared memory, and its content."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("pixels")
+    else:
+        with tempfile.TemporaryFile() as file:
+            descriptor = os.dup(file.fileno())
+    os.ftruncate(descriptor, size)
+    yield descriptor, mmap.mmap(descriptor, size)
+    os.close(descriptor)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -90,6 +90,9 @@ def text(paths: tuple[Path, ...], name: str, prune: bool, state: Path | None) ->
     texts = NamedTexts(state_dir(state), name)
     with _bar("bytes") as bar:
         done = texts.update(paths, lambda _, read, total: bar(read, total), prune=prune)
+    count, first = done.unread
+    if count:
+        note(f"viper: warning: {count:,} articles could not be read: {for_terminal(first)}")
     removed = f", {done.gone} files taken out" if done.gone else ""
     click.echo(
         f"{done.passages:,} passages indexed as {name!r}: {done.read} files read, "

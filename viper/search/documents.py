@@ -35,6 +35,13 @@ MAX_RELATED = 5
 _PACKINGS: Mapping[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 # Elements of Wikipedia's markup that hold no sentences.
 _NO_PROSE = ("ref", "table", "math", "gallery")
+_MARKUP = re.compile(r"\{\{|\}\}|\[\[|\]\]|</|/>|<(?!br\b|hr\b|wbr\b|!)", re.IGNORECASE)
+_CLOSES = {"}}": "{{", "]]": "[[", "</": "<", "/>": "<"}
+
+# Most characters of an article times the depth of its markup: the parser reads on from each
+# element that is not closed. Articles have some 10^6; at this bound it takes up to five seconds.
+_MAX_MARKUP = 20_000_000
+
 _HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*\s*$", re.MULTILINE)
 _FENCE = re.compile(r"^\s*(?:```|~~~)", re.MULTILINE)
 _PARAGRAPH = re.compile(r"\n\s*\n")
@@ -50,6 +57,7 @@ class Document:
         direct: a short answer for the whole, as in a knowledge panel; "" without one.
         related: questions that it answers.
         source: address or name to look it up by; "" for the file's name.
+        unread: why there is no text of an article whose markup cannot be read; else "".
     """
 
     title: str
@@ -57,6 +65,7 @@ class Document:
     direct: str = ""
     related: tuple[str, ...] = ()
     source: str = ""
+    unread: str = ""
 
 
 def text_files(paths: list[Path]) -> list[Path]:
@@ -194,18 +203,48 @@ def _wikipedia(path: Path) -> Iterator[tuple[Document, int]]:
         raise MissingExtraError(needed, "a Wikipedia dump") from None
     with _open(path) as (file, raw):
         try:
-            for _, page in iterparse(file, forbid_dtd=True):
-                if page.tag.rpartition("}")[2] != "page":
+            events = iterparse(file, ("start", "end"), forbid_dtd=True)
+            root = next(events)[1]
+            for event, page in events:
+                if event == "start" or page.tag.rpartition("}")[2] != "page":
                     continue
                 title, text = page.findtext("{*}title"), page.findtext("{*}revision/{*}text")
                 if page.findtext("{*}ns") == "0" and page.find("{*}redirect") is None and text:
-                    code = mwparserfromhell.parse(text[:MAX_LINE_BYTES])
-                    for tag in code.filter_tags(matches=lambda element: element.tag in _NO_PROSE):
-                        code.remove(tag)
-                    yield Document(plain(title, MAX_NAME), code.strip_code()), raw.tell()
-                page.clear()
+                    name = plain(title, MAX_NAME)
+                    if depth_of_markup(text) * len(text) > _MAX_MARKUP:
+                        prose, problem = "", "too many elements are not closed"
+                    else:
+                        prose, problem = _prose(mwparserfromhell.parse(text))
+                    yield Document(name, prose, unread=problem), raw.tell()
+                root.clear()  # of the page itself as well
         except (ParseError, DefusedXmlException) as error:
             raise DataError(f"{path}: no dump of MediaWiki ({str(error)[:80]})") from None
+
+
+def depth_of_markup(text: str) -> int:
+    """Return how many elements of MediaWiki's markup are open at once, at most."""
+    depth, deepest = dict.fromkeys(_CLOSES.values(), 0), 0
+    for token in map(re.Match.group, _MARKUP.finditer(text)):
+        opens = _CLOSES.get(token)
+        if opens is None:
+            depth[token] += 1
+            deepest = max(deepest, depth[token])
+        else:
+            depth[opens] = max(0, depth[opens] - 1)
+    return deepest
+
+
+def _prose(code: Any) -> tuple[str, str]:
+    """Return the text of an article without references and tables, and "" or what failed."""
+    try:
+        # A table in a reference goes with the reference.
+        for tag in code.filter_tags(
+            recursive=code.RECURSE_OTHERS, matches=lambda element: element.tag in _NO_PROSE
+        ):
+            code.remove(tag)
+        return code.strip_code(), ""
+    except (ValueError, RecursionError) as error:
+        return "", f"{type(error).__name__}: {error}"
 
 
 # Readers by the end of a file's name, without the suffix of a packed file.

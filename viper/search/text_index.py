@@ -57,12 +57,17 @@ class IndexedFile:
 
 @dataclass(frozen=True)
 class UpdateResult:
-    """Numbers of files read, unchanged and removed, and of passages after the update."""
+    """Numbers of files read, unchanged and removed, and of passages after the update.
+
+    Attributes:
+        unread: number of articles whose markup cannot be read, and the first of them in words.
+    """
 
     read: int
     kept: int
     gone: int
     passages: int
+    unread: tuple[int, str] = (0, "")
 
 
 class TextIndex:
@@ -78,6 +83,7 @@ class TextIndex:
         self.folder, self.name = folder, f"texts:{folder.name}"
         self._tantivy: Any = tantivy
         self._opened: tuple[Any, Any] | None = None
+        self._unread = 0, ""
         self._analyser = (  # lowers case, removes accents and English endings
             tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
             .filter(tantivy.Filter.remove_long(_LONGEST_WORD))
@@ -125,6 +131,7 @@ class TextIndex:
             DataError: a file's content does not match its name; earlier files are indexed.
             StoreError: the index cannot be written, is broken, or another process writes to it.
         """
+        self._unread = 0, ""
         files = {str(path.resolve()): path for path in text_files(list(paths))}
         sizes = {name: path.stat().st_size for name, path in files.items()}
         with self._errors():
@@ -163,7 +170,8 @@ class TextIndex:
                 before += sizes[name]
             writer.wait_merging_threads()
             self._opened = None
-            return UpdateResult(read, len(files) - read, len(gone), self._searcher()[1].num_docs)
+            passages = self._searcher()[1].num_docs
+            return UpdateResult(read, len(files) - read, len(gone), passages, self._unread)
 
     def search(self, query: str, limit: int) -> TextFindings:
         """See :meth:`viper.search.findings.TextSearch.search`.
@@ -207,6 +215,10 @@ class TextIndex:
         pending = 0
         stored = index.searcher().num_docs
         for number, (document, read) in enumerate(documents(path)):
+            if document.unread:
+                count, first_unread = self._unread
+                words = first_unread or f"{path}: {document.title}: {document.unread}"
+                self._unread = count + 1, words
             if number < first:
                 continue
             source = document.source or Path(name).name[:MAX_NAME]

@@ -208,7 +208,8 @@ class JobAnswer(Response):
         self.count(event)
         if isinstance(event, BaseException):
             raise event
-        body = Response(replies.result_json(event), media_type=self.media_type)
+        content = await asyncio.to_thread(replies.result_json, event)  # a picture takes seconds
+        body = Response(content, media_type=self.media_type)
         await body(scope, receive, send)
 
     def count(self, event: Event) -> None:
@@ -246,7 +247,7 @@ class JobStream(JobAnswer):
             if isinstance(event, Trial):
                 name, data = b"trial", replies.encoded(to_json(event))
             elif isinstance(event, RunResult):
-                name, data = b"result", replies.result_json(event)
+                name, data = b"result", await asyncio.to_thread(replies.result_json, event)
             else:
                 body = replies.error_body(event, self._note.request_id)
                 name, data = b"error", replies.encoded(body)

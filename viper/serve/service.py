@@ -14,11 +14,13 @@ import socket
 import sys
 from contextlib import ExitStack
 from types import FrameType
+from typing import Any
 
 import uvicorn
 from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from viper.reasoner import Reasoner
 from viper.serve.gate import OPEN_PATHS
@@ -35,6 +37,12 @@ CANCEL_WAIT_S = 5.0
 
 # Connections beside those of requests with a slot: health checks, rejections, idle ones.
 SPARE_CONNECTIONS = 64
+
+# Seconds for the head of a request, and connections of a client that may wait before it: half of
+# the spare ones, so that a second client is served.
+HEAD_S = 10.0
+SILENT_CONNECTIONS = 32
+_HEAD_BYTES = 16
 
 # Long enough for callers that send one question after another, short enough that idle ones do not
 # fill the spare connections.
@@ -151,6 +159,38 @@ class LineFormatter(logging.Formatter):
         return json.dumps({"level": record.levelname.lower(), "message": text})
 
 
+class BoundedProtocol(H11Protocol):
+    """Connection that has to send a request soon; of each client few may wait before it.
+
+    Health checks are answered whatever the number of connections.
+    """
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._concurrency, self._begun = self.limit_concurrency, self.loop.time()
+        self.loop.call_later(HEAD_S, self._close_silent)
+        silent = [
+            each
+            for each in self.connections
+            if isinstance(each, BoundedProtocol) and each.cycle is None
+            if not each.transport.is_closing()
+            if (each.client or ("",))[0] == (self.client or ("",))[0]
+        ]
+        if len(silent) > SILENT_CONNECTIONS:
+            min(silent, key=lambda each: each._begun)._close_silent()
+
+    def _close_silent(self) -> None:
+        if self.cycle is None and not self.transport.is_closing():
+            self.transport.close()
+
+    def handle_events(self) -> None:
+        # Uvicorn asks this number when the head has come, so the path decides before.
+        head = bytes(self.conn.trailing_data[0][:_HEAD_BYTES])
+        is_check = head.startswith(tuple(f"GET {path} ".encode() for path in OPEN_PATHS))
+        self.limit_concurrency = None if is_check else self._concurrency
+        super().handle_events()
+
+
 class StoppingServer(uvicorn.Server):
     """Server (uvicorn) that drains on the first signal and stops at once on the second.
 
@@ -220,6 +260,7 @@ def make_server(app: ASGIApp, service: Service) -> StoppingServer:
         server_header=False,
         lifespan="on",
         ws="none",
+        http=BoundedProtocol,
         proxy_headers=False,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=int(CANCEL_WAIT_S),

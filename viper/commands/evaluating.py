@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -48,20 +48,27 @@ def evaluate_set(evaluation: Evaluation, options: EvalOptions) -> int:
     folder = options.out or default_folder(evaluation, datetime.now(UTC).strftime("%Y%m%d-%H%M%S"))
     if not options.resume:
         check_free(folder)
+    metric(evaluation.metric)  # a wrong name ends here, before models load
     tracker = open_tracker(options.track) if options.track else None
     with status("reading samples"):
         samples = evaluation.samples()
+
+    def draw(limit: int | None) -> list[Sample]:
+        return replace(evaluation, limit=limit).samples()
+
     if options.resume and (folder / MANIFEST).is_file():
         # Another run is refused here, as far as that is known without loading a model.
         profile, first = profile_of(options, options.examples), read_manifest(folder)
         document = to_json(profile.document)
         with Reasoner(profile, preload=False) as reasoner:
             known = manifest_of(evaluation, samples, reasoner, document, {}, like=first)
-        same_run(folder, known, samples)
+        same_run(folder, known, samples, draw)
     _first_media(samples)
     opened = on_ray if options.engine == "ray" else _on_threads
     with opened(evaluation, samples, options) as (engine, manifest):
-        begin = partial(RunStore.resume, samples=samples) if options.resume else RunStore.create
+        begin = RunStore.create
+        if options.resume:
+            begin = partial(RunStore.resume, samples=samples, draw=draw)
         with begin(folder, manifest) as store:
             note(f"run: {folder}")
             if tracker is not None:

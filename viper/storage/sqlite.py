@@ -16,7 +16,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -27,6 +27,9 @@ from viper.storage.files import disk_full, file_errors
 # A writer waits so long for another one: a commit of many rows on a slow disk takes seconds, and a
 # longer wait would look like a hang.
 _BUSY_TIMEOUT_S = 30.0
+
+# Bytes of a value: far above the trace of any run, and a file of zeros does not fill the memory.
+_LONGEST = 64 << 20
 
 # Between two tries where SQLite itself does not wait; short beside a commit.
 _PAUSE_S = 0.02
@@ -138,6 +141,7 @@ def _connect(name: str) -> sqlite3.Connection:
         check_same_thread=False,
     )
     connection.execute("PRAGMA trusted_schema = OFF")
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
     return connection
 
 
@@ -177,6 +181,12 @@ def _check_format(connection: sqlite3.Connection, path: Path, form: Format) -> N
         if version > form.version:
             raise StoreError(f"{reads} up to {form.version}; update viper, or {form.elsewhere}")
         raise StoreError(f"{reads} {form.version}; {form.elsewhere}")
+    # A view can run without end when it is read, and a trigger when a row is added.
+    with closing(in_memory(form)) as expected:
+        names = set(expected.execute(_OBJECTS))
+    for kind, name, sql in set(connection.execute(_OBJECTS)) - names:
+        if kind != "table" or (kind, name) not in {each[:2] for each in names} or _CODE in sql:
+            raise StoreError(f"{path}: holds the {kind} {name[:60]!r} of another program")
 
 
 def _problem(path: Path, form: Format, error: sqlite3.Error) -> StoreError:
@@ -204,6 +214,10 @@ def _broken(path: Path, form: Format) -> StoreError:
 def _code(error: sqlite3.Error) -> int:
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
+
+# What a file defines, but for indexes that SQLite adds itself.
+_OBJECTS = "SELECT type, name, upper(sql) FROM sqlite_master WHERE sql IS NOT NULL"
+_CODE = "CREATE VIRTUAL"
 
 # Version 0 is SQLite's default, so caches written before versions existed stay readable.
 _RESPONSES = Format(("CREATE TABLE responses (key TEXT PRIMARY KEY, value TEXT)",), version=0)

@@ -13,7 +13,7 @@ import json
 import os
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,6 +32,9 @@ from viper.storage.sqlite import database_errors, in_memory, open_to_read, open_
 MANIFEST, DATABASE, LOCK = "run.json", "samples.db", "run.lock"
 REPORT, PAGE = "report.json", "report.html"
 
+
+# Returns the samples of an evaluation by its limit.
+Draw = Callable[[int | None], Sequence[Sample]]
 
 # Some hundred kilobytes in memory, and few enough queries that reading takes the time.
 _PAGE_ROWS = 200
@@ -78,18 +81,23 @@ class RunStore:
         return cls._begin(folder, manifest, resuming=False)
 
     @classmethod
-    def resume(cls, folder: Path, manifest: Manifest, samples: Sequence[Sample] = ()) -> RunStore:
+    def resume(
+        cls,
+        folder: Path,
+        manifest: Manifest,
+        samples: Sequence[Sample] = (),
+        draw: Draw | None = None,
+    ) -> RunStore:
         """Open the run of this folder to continue it, or create a new one.
 
         Args:
-            samples: samples of the manifest; a run of fewer of them, by a smaller limit, is
-                extended to them.
+            samples, draw: see :func:`same_run`.
 
         Raises:
             UsageError: as :func:`same_run`, or the folder holds other files and no run.
             StoreError: it cannot be written, is damaged, or another process is writing it.
         """
-        return cls._begin(folder, manifest, resuming=True, samples=samples)
+        return cls._begin(folder, manifest, resuming=True, samples=samples, draw=draw)
 
     @classmethod
     def read(cls, folder: Path) -> RunStore:
@@ -107,7 +115,13 @@ class RunStore:
 
     @classmethod
     def _begin(
-        cls, folder: Path, manifest: Manifest, *, resuming: bool, samples: Sequence[Sample] = ()
+        cls,
+        folder: Path,
+        manifest: Manifest,
+        *,
+        resuming: bool,
+        samples: Sequence[Sample] = (),
+        draw: Draw | None = None,
     ) -> RunStore:
         if not (resuming and (folder / MANIFEST).exists()):
             check_free(folder)  # before the lock, which would be a file among others
@@ -116,11 +130,11 @@ class RunStore:
         lock = WriterLock(folder / LOCK, "this run")
         try:
             if resuming and (folder / MANIFEST).exists():
-                first = same_run(folder, manifest, samples)
+                first = same_run(folder, manifest, samples, draw)
             else:
                 check_free(folder)
                 first = manifest
-                write_file(folder / MANIFEST, _indented(manifest.to_json()))
+                write_file(folder / MANIFEST, _indented(manifest.to_json()), inside=folder)
             connection = open_to_write(folder / DATABASE, RUN, examine=True)
             store = cls(folder, first, connection, lock)
         except BaseException:
@@ -240,9 +254,9 @@ class RunStore:
         Raises:
             StoreError: full disk or another I/O error.
         """
-        write_file(self.folder / REPORT, _indented(report))
+        write_file(self.folder / REPORT, _indented(report), inside=self.folder)
         if html is not None:
-            write_file(self.folder / PAGE, html)
+            write_file(self.folder / PAGE, html, inside=self.folder)
 
     def _place(self, samples: Sequence[Sample]) -> None:
         """Move the results to the places of these samples, and store the manifest's set."""
@@ -258,7 +272,9 @@ class RunStore:
                 self._connection.executemany(update.format("?"), moved)
                 self._connection.execute("COMMIT")
         if read_manifest(self.folder).set != self.manifest.set:
-            write_file(self.folder / MANIFEST, _indented(self.manifest.to_json()))
+            write_file(
+                self.folder / MANIFEST, _indented(self.manifest.to_json()), inside=self.folder
+            )
 
     def _select(self, query: str, values: tuple[Any, ...] = ()) -> list[Any]:
         with self._turn, database_errors(self.folder / DATABASE, RUN):
@@ -282,8 +298,14 @@ def read_manifest(folder: Path) -> Manifest:
         raise StoreError(f"{path}: damaged, or not a run's manifest") from None
 
 
-def same_run(folder: Path, manifest: Manifest, samples: Sequence[Sample] = ()) -> Manifest:
+def same_run(
+    folder: Path, manifest: Manifest, samples: Sequence[Sample] = (), draw: Draw | None = None
+) -> Manifest:
     """Return the manifest of the run in the folder, extended to these samples by a larger limit.
+
+    Args:
+        samples: samples of the manifest; a run of fewer of them, by a smaller limit, is extended.
+        draw: returns the samples of another limit, for sets whose samples depend on it.
 
     Raises:
         UsageError: the run has another configuration (the message shows the differences), or
@@ -293,7 +315,10 @@ def same_run(folder: Path, manifest: Manifest, samples: Sequence[Sample] = ()) -
     old, new = first.set, manifest.set
     grown = replace(old, limit=new.limit, samples=new.samples, sha256=new.sha256)
     if grown == new and new.limit != old.limit and len(samples) > old.samples:
-        if samples_hash(choose(samples, old.samples, old.seed)) != old.sha256:
+        before = draw(old.limit) if draw else choose(samples, old.samples, old.seed)
+        ids = {sample.sample_id for sample in samples}
+        among = ids.issuperset(sample.sample_id for sample in before)
+        if not among or samples_hash(before) != old.sha256:
             raise UsageError(
                 f"{folder}: its {old.samples} samples are not among the {new.samples} of the new "
                 "limit; choose another --out"

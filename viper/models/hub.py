@@ -378,7 +378,7 @@ def _fetch_blob(
         with partial.open("ab") as file:
             http_get(url, file, resume_size=begun, **more)
         with partial.open("rb") as content:
-            whole = not begun or hashlib.file_digest(content, "sha256").hexdigest() == sha256
+            whole = hashlib.file_digest(content, "sha256").hexdigest() == sha256
         if not whole:
             partial.unlink()
             raise ModelError(f"{repository.name}: {name} arrived damaged; run the command again")

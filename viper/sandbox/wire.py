@@ -226,7 +226,10 @@ class _Decoder:
         size = dtype.itemsize * math.prod(shape)
         if start + size > len(self.raw):
             raise WireError("an array reaches past its bytes")
-        array = np.frombuffer(self.raw[start : start + size], dtype=dtype).reshape(shape)
+        try:
+            array = np.frombuffer(self.raw[start : start + size], dtype=dtype).reshape(shape)
+        except ValueError:  # an empty array whose other dimensions are too large together
+            raise WireError("malformed array shape") from None
         return array if array.flags.writeable else array.copy()
 
 

@@ -26,6 +26,9 @@ from viper.schema import Failure
 KINDS_FROM_CHILD = frozenset(
     ["syntax", "forbidden", "runtime", "tool", "return_type", "memory", "recursion", "output"]
 )
+# Seconds of all tool calls of a program: above what those of large models take on a processor.
+MOST_TOOL_S = 600.0
+
 # Seconds after which a cancelled run is noticed: below what a person notices.
 _POLL_S = 0.05
 
@@ -119,6 +122,9 @@ class TurnRunner:
             if self._child.channel.received - self._received_before > self._max_traffic:
                 return self._fail_by_force("output", "the program sends more than its limit")
             if kind == "call":
+                if self._tool_s > MOST_TOOL_S:
+                    message = f"the tools worked longer than {MOST_TOOL_S:g} s for the program"
+                    return self._fail_by_force("tool_budget", message)
                 if len(self._calls) >= self._limits.calls:
                     name, line = meta.get("n"), self._parse_line(meta.get("l"))
                     tool = name[:_MAX_TEXT] if type(name) is str else None

@@ -48,10 +48,12 @@ def rotate(pixels: Pixels, degrees: float) -> Pixels:
     """Rotate a picture counter-clockwise; the result holds all of it."""
     from PIL import Image
 
+    (height, width), angle = pixels.shape[:2], np.deg2rad(degrees)
+    cosine, sine = abs(np.cos(angle)), abs(np.sin(angle))
+    _check_size(round(width * cosine + height * sine), round(width * sine + height * cosine))
     turned = Image.fromarray(pixels).rotate(
         degrees, Image.Resampling.BICUBIC, expand=True, fillcolor=FILL
     )
-    _check_size(*turned.size)
     return np.asarray(turned)
 
 

@@ -144,8 +144,7 @@ class ToolSession:
             ToolError: unknown tool, wrong arguments, or a model that failed.
             CancelledError: the run was cancelled.
         """
-        if self._cancel is not None and self._cancel.is_set():
-            raise CancelledError("the run was cancelled")
+        self._check_not_cancelled()
         index, started = len(self.calls), time.perf_counter()
         now = self._now = _CurrentCall()
         forced = self._overrides.get(index, _NO_OVERRIDE)
@@ -178,6 +177,10 @@ class ToolSession:
                     taught=tuple(now.soft_prompts),
                 )
             )
+
+    def _check_not_cancelled(self) -> None:
+        if self._cancel is not None and self._cancel.is_set():
+            raise CancelledError("the run was cancelled")
 
     # The methods below are for the tools.
 
@@ -325,6 +328,7 @@ class ToolSession:
         model_id = self.toolbox.models.trait(role, "model_id")
 
         def ask() -> Any:
+            self._check_not_cancelled()  # one call of a program may ask a model many times
             return self.toolbox.ask(role, operation, *arguments(), charge=self._charge, **named)
 
         value, hit = cache.get((f"{kind}:{role}", model_id, *about), ask)

@@ -26,6 +26,13 @@ from viper.tools.session import Region, ToolSession
 # a program in a loop and are part of cache keys and logs.
 MAX_TEXT = 2_000
 
+# Characters of what a program found out: several pages, and it fits the context of small models.
+MAX_INFO = 20_000
+
+# Entries of a list of texts or patches: above the objects of any picture, and a matcher encodes
+# them within seconds.
+MAX_ITEMS = 1_000
+
 
 # Smaller probabilities of a matcher count as this one, so that logarithms are finite.
 LEAST_LIKELIHOOD = 1e-6
@@ -149,7 +156,7 @@ def best_description_from_options(
 
 def best_image_match(session: ToolSession, list_patches: Any, content: Any) -> int:
     """Return the index of the patch that fits the content (one text or several) best."""
-    if not isinstance(list_patches, list | tuple) or not list_patches:
+    if not isinstance(list_patches, list | tuple) or not 1 <= len(list_patches) <= MAX_ITEMS:
         raise ToolError("best_image_match needs at least one patch")
     texts = _texts([content] if isinstance(content, str) else content, "content")
     regions = [session.region(patch) for patch in list_patches]
@@ -374,16 +381,22 @@ def _words(session: ToolSession, value: Any, name: str) -> str:
 def _texts(values: Any, name: str) -> list[str]:
     if not isinstance(values, list | tuple) or not values:
         raise ToolError(f"{name} must be a list of texts with at least one entry")
+    if len(values) > MAX_ITEMS:
+        raise ToolError(f"{name} has {len(values):,} entries; at most {MAX_ITEMS:,} are compared")
     return [_text(str(value), name) for value in values]
 
 
 def information(info: Any) -> str:
     """Return the info argument of a program (a text, a dict or a list of findings) as text."""
     if isinstance(info, dict):
-        return " ".join(f"{key}: {value}." for key, value in info.items())
-    if isinstance(info, list | tuple):
-        return " ".join(str(value) for value in info)
-    return "" if info is None else str(info)
+        text = " ".join(f"{key}: {value}." for key, value in info.items())
+    elif isinstance(info, list | tuple):
+        text = " ".join(str(value) for value in info)
+    else:
+        text = "" if info is None else str(info)
+    if len(text) > MAX_INFO:
+        raise ToolError(f"info has {len(text):,} characters; at most {MAX_INFO:,} are read")
+    return text
 
 
 TOOL_FUNCTIONS: dict[str, Callable[..., Any]] = {

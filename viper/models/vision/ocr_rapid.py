@@ -19,6 +19,10 @@ _THREADS = "EngineConfig.onnxruntime.intra_op_num_threads"
 LEAST = 0.5
 
 
+# Length of a picture over its width: that of a long line of text.
+_MOST_SLENDER = 20
+
+
 class RapidOcr:
     """The ``ocr`` role.
 
@@ -44,6 +48,11 @@ class RapidOcr:
         """Read text, see :meth:`viper.models.vision.roles.TextReader.read`."""
         if min(pixels.shape[:2]) < 2:
             return []
+        # It enlarges the shorter side to 736 pixels, which a strip would make gigabytes of.
+        height, width = pixels.shape[:2]
+        side = -(-max(height, width) // _MOST_SLENDER)
+        missing = (max(0, side - height), max(0, side - width))
+        pixels = np.pad(pixels, ((0, missing[0]), (0, missing[1]), (0, 0)), mode="edge")
         with self._lock:
             result = self._engine(np.ascontiguousarray(pixels[:, :, ::-1]))
         if result.boxes is None or not result.txts:

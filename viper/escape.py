@@ -30,7 +30,7 @@ _NOT_ASCII_TEXT = re.compile(r"[^\t\n -~]")
 
 def for_terminal(text: str, width: int | None = None) -> str:
     """Return one line without control characters, cut to ``width`` with an ellipsis."""
-    line = _SPACES.sub(" ", _visible(text)).strip()
+    line = _SPACES.sub(" ", visible(text)).strip()
     return line[: width - 1] + "…" if width is not None and len(line) > width else line
 
 
@@ -41,7 +41,7 @@ def for_csv(text: str) -> str:
 
     Source: OWASP, "CSV Injection".
     """
-    cell = _visible(text)
+    cell = visible(text)
     return f"'{cell}" if cell.lstrip().startswith(_FORMULA) or text.startswith(_FORMULA) else cell
 
 
@@ -62,7 +62,7 @@ def for_html(text: object) -> Markup:
     """Return text for an element or a quoted attribute of HTML; markup stays as it is."""
     if isinstance(text, Markup):
         return text
-    return escape(_visible(str(text)))
+    return escape(visible(str(text)))
 
 
 @cache
@@ -114,10 +114,10 @@ def python_on_terminal(program: str) -> list[str]:
 
 def _one_by_one(program: str) -> str:
     """Return a program whose lines are visible and all end with a newline."""
-    return "".join(f"{_visible(line)}\n" for line in program.splitlines())
+    return "".join(f"{visible(line)}\n" for line in program.splitlines())
 
 
-def _visible(text: str) -> str:
+def visible(text: str) -> str:
     """Write control and direction-changing characters as ``\\x1b``; line ends and tabs stay."""
     return _NOT_ASCII_TEXT.sub(_written_out, text)
 

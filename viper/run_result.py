@@ -15,7 +15,7 @@ from viper.errors import UsageError
 from viper.models.media import Media
 from viper.models.vision.roles import Pixels
 from viper.schema import Answer, Failure, RunWarning, Trace
-from viper.storage.files import write_file
+from viper.storage.files import check_is_no_input, write_file
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,9 +85,10 @@ class RunResult:
         """Write the picture with the answer, or the edited picture, completely or not at all.
 
         Raises:
-            UsageError: the suffix names no format of pictures.
+            UsageError: the suffix names no format of pictures, or the file is that of the query.
             StoreError: the file cannot be written.
         """
+        check_is_no_input(Path(path), self.media.paths)
         save_picture(self._drawn(), Path(path))
 
     def html(self, path: str | Path, command: str = "") -> None:
@@ -97,11 +98,12 @@ class RunResult:
             command: a command line that repeats the run, for the page.
 
         Raises:
-            UsageError: the result has no page.
+            UsageError: the result has no page, or the file is that of the query.
             StoreError: the file cannot be written.
         """
         if self.page is None:
             raise UsageError("this result has no page; answer with the Reasoner of a profile")
+        check_is_no_input(Path(path), self.media.paths)
         write_file(Path(path), self.page(self.trace, self.media, command))
 
     def _drawn(self) -> Any:

@@ -224,7 +224,7 @@ class _Training:
             **{f"round {number}": text for number, text in enumerate(figures, start=1)},
         }
         command = cli.command_line(click.get_current_context())
-        (part / "README.md").write_text(self_training.card(out.name, facts, command), "utf-8")
+        write_file(part / "README.md", self_training.card(out.name, facts, command))
         text = tuned_profile(self.profile, out.name, out / "model", True, role=WRITER)
-        (part / "profile.toml").write_text(text, encoding="utf-8")
+        write_file(part / "profile.toml", text)
         part.replace(out)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +15,7 @@ import click
 
 from viper.commands.terminal import echo_json, echo_thumbnail, indented, note
 from viper.errors import EXIT_FAILED, EXIT_OK, MediaError
-from viper.escape import for_terminal, python_on_terminal
+from viper.escape import for_terminal, python_on_terminal, visible
 from viper.models.llm.messages import Picture
 from viper.models.media import Media
 from viper.record import result_record
@@ -41,7 +42,8 @@ def print_result(
     if as_json:
         echo_json(result_record(result.trace, [str(save)] if save is not None else []))
     elif program_only:
-        click.echo(result.program or "")
+        program = result.program or ""
+        click.echo(visible(program) if sys.stdout.isatty() else program)
     else:
         if not quiet:
             print_details(result)
@@ -51,6 +53,7 @@ def print_result(
         click.echo(answer_line(result))
     if save is not None:
         result.save(save)
+        note(f"saved: {save}")
     return EXIT_OK if result.answer is not None else EXIT_FAILED
 
 
@@ -68,9 +71,9 @@ def answer_line(result: RunResult) -> str:
     if result.answer is None:
         if result.trace.guess is not None and result.failure is not None:
             forced = " --force prints the guess." if result.failure.kind == "outside_domain" else ""
-            return f"no answer: {result.failure.message}{forced}"
+            return f"no answer: {visible(result.failure.message)}{forced}"
         return f"no answer: {failure_sentence(result.trace)}"
-    answer, text = result.answer, str(result.answer.value)
+    answer, text = result.answer, visible(str(result.answer.value))
     if answer.kind == "box":
         where = f" in picture {answer.image_index}" if answer.image_index else ""
         text = f"box {_sides(answer.box or ())}{where} (x0, y0, x1, y1 from the top-left corner)"
@@ -80,7 +83,7 @@ def answer_line(result: RunResult) -> str:
         size = f"{answer.value['width']} x {answer.value['height']} pixels"
         text = f"a picture of {size} (write it with --save FILE)"
     elif answer.kind == "tags":
-        tags = (f"{tag['label']} {_sides(tag['box'])}" for tag in answer.value)
+        tags = (f"{visible(tag['label'])} {_sides(tag['box'])}" for tag in answer.value)
         text = "; ".join(tags) or "no tags"
     return f"{text} [fallback: {result.trace.fallback}]" if result.trace.fallback else text
 
@@ -95,7 +98,7 @@ def failure_line(failure: Failure | None) -> str:
         return "unknown"
     where = f" at line {failure.line}" if failure.line else ""
     threshold = f" [{failure.tool}: {failure.parameter}]" if failure.parameter else ""
-    return f"{failure.kind}{where}: {failure.message}{threshold}"
+    return f"{failure.kind}{where}: {visible(failure.message)}{threshold}"
 
 
 def failure_sentence(trace: Trace) -> str:
@@ -132,7 +135,7 @@ def details(result: RunResult) -> Iterator[str | Picture]:
         yield f"{len(trace.trials)} trials, {failed} failed (-v prints each)"
     if trace.plan:
         yield "plan:"
-        yield from (f"    {line}" for line in trace.plan.splitlines())
+        yield from (f"    {visible(line)}" for line in trace.plan.splitlines())
     if result.program:
         yield "program:"
         yield from (f"    {line}" for line in python_on_terminal(result.program))
@@ -151,7 +154,7 @@ def details(result: RunResult) -> Iterator[str | Picture]:
     yield "tool calls:"
     yield from (f"    {call_line(call, result.media)}" for call in trace.tool_calls)
     if trace.votes:
-        votes = (f"{count} for {text}" for text, count in trace.votes)
+        votes = (f"{count} for {for_terminal(text)}" for text, count in trace.votes)
         yield f"votes: {'; '.join(votes)} (the answer is of trial {(trace.chosen or 0) + 1})"
     failed_checks = [check for check in trace.checks if not check.passed]
     if trace.checks:
@@ -204,7 +207,7 @@ def call_line(call: ToolCall, media: Media) -> str:
     outcome = f"error: {call.error}" if call.error else _short(call.result, media)
     rejection = f" (below {call.rejected_by})" if call.rejected_by else ""
     time = f"{call.seconds * 1000:.0f} ms{', cached' if call.cached else ''}"
-    return f"{call.tool}({', '.join(arguments)}) -> {outcome}{rejection} [{time}]"
+    return visible(f"{call.tool}({', '.join(arguments)}) -> {outcome}{rejection} [{time}]")
 
 
 def _short(value: Any, media: Media | None = None) -> str:

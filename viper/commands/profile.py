@@ -22,6 +22,7 @@ from viper.profiles.files import state_dir, with_values
 from viper.profiles.fit import Machine, promised
 from viper.profiles.inventory import ModelState, inventory, problems_of, readiness
 from viper.schema import to_json
+from viper.storage.files import write_file
 
 
 @click.group()
@@ -121,8 +122,7 @@ def new(name: str, base: str, out: Path | None, state: Path | None) -> None:
     path = out or state_dir(state) / "profiles" / f"{name}.toml"
     if path.exists() or (out is None and name in known_profiles(state)):
         raise UsageError(f"{path if path.exists() else name}: exists already; nothing was written")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(with_values(source, name), encoding="utf-8")
+    write_file(path, with_values(source, name))
     click.echo(path)
 
 

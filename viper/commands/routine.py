@@ -32,6 +32,7 @@ from viper.evaluate.reports.comparison import routine_effect
 from viper.evaluate.sample_result import SampleResult
 from viper.reasoner import Reasoner
 from viper.schema import TASKS, to_json
+from viper.storage.files import write_file
 from viper.testing.routines import check_routines
 
 # Tasks that have prompts of their own; ``auto`` becomes one of them.
@@ -70,7 +71,6 @@ def new(name: str, tool: bool, folder: Path) -> None:
     for path in files:
         if path.exists():
             raise UsageError(f"{path}: exists already; nothing was written")
-    folder.mkdir(parents=True, exist_ok=True)
     for path, kind in files.items():
         template = resources.files("viper.commands") / "templates" / f"routine_{kind}.txt"
         text = Template(template.read_text(encoding="utf-8")).substitute(
@@ -78,7 +78,7 @@ def new(name: str, tool: bool, folder: Path) -> None:
             call=f"{name}(cup_patches[0])" if tool else f"{name}(cup_patches).width",
             expected="128.0" if tool else "60.0",
         )
-        path.write_text(text, encoding="utf-8")
+        write_file(path, text)
         click.echo(path)
     note(f"next: viper setup routine check {folder / name}.py")
 

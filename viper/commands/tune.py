@@ -27,6 +27,7 @@ from viper.escape import for_terminal
 from viper.evaluate.campaign import Budget
 from viper.prompting.exploring import step_text
 from viper.reasoner import Reasoner, RunOptions
+from viper.storage.files import write_file
 from viper.strategies.explore import ExploreSettings
 from viper.strategies.explore.workflow import Workflow, step_of
 from viper.tuning.agent import flags as flagging
@@ -415,9 +416,9 @@ def agent(options: AgentOptions, source: Path) -> None:
     command = cli.command_line(click.get_current_context())
     results = (losses(work), read_held_out(work))
     card = model_card(out.name, tuned, settings, learned, data, *results, command)
-    (part / "README.md").write_text(card, encoding="utf-8")
+    write_file(part / "README.md", card)
     is_adapter = (model / "adapter_config.json").is_file()
     text = tuned_profile(profile, out.name, out / "model", is_adapter, api=options.api)
-    (part / "profile.toml").write_text(text, encoding="utf-8")
+    write_file(part / "profile.toml", text)
     part.replace(out)
     click.echo(f"{out / 'profile.toml'}")

@@ -1,8 +1,9 @@
 """Files that are written completely or not at all, locks for one writer, and one-line errors.
 
 `replace_file` is the one way to write: temporary name, sync, rename, sync of the folder;
-`write_file` turns its errors into a `StoreError`. `read_plain_file` and `files_below` read what
-others may have written, and `WriterLock` keeps a second process out.
+`write_file` turns its errors into a `StoreError`; `check_is_no_input` protects what was read.
+`read_plain_file` and `files_below` read what others may have written, and `WriterLock` keeps a
+second process out.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import fcntl
 import os
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from viper.errors import StoreError
+from viper.errors import StoreError, UsageError
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
@@ -27,29 +28,44 @@ _held: dict[tuple[int, int], int] = {}
 _guard = threading.Lock()
 
 
-def write_file(path: Path, content: str | bytes) -> None:
+def write_file(path: Path, content: str | bytes, *, inside: Path | None = None) -> None:
     """Write a file as :func:`replace_file` does.
+
+    Args:
+        inside: folder that may be a stranger's, such as that of a run: no link below it is
+            followed.
 
     Raises:
         StoreError: full disk or another error; an earlier file stays unchanged.
     """
     with file_errors(path):
+        if inside is not None and path.parent.exists():
+            outside = not path.parent.resolve().is_relative_to(inside.resolve())
+            if outside or path.is_symlink():
+                raise StoreError(f"{path}: leads out of {inside} by a link; remove the link")
         replace_file(path, content)
 
 
 def replace_file(path: Path, content: str | bytes) -> None:
     """Write a file under a temporary name, make it durable, and rename it.
 
-    Its folder is created if it is missing. Text becomes UTF-8.
+    Its folder is created if it is missing. Text becomes UTF-8. A link is followed, and what is no
+    regular file, such as a pipe, is written to.
 
     Raises:
         OSError: full disk or another error; an earlier file stays unchanged.
     """
+    data = content if isinstance(content, bytes) else content.encode()
+    path = path.resolve() if path.is_symlink() else path
+    if path.exists() and not path.is_file() and not path.is_dir():
+        with path.open("wb") as file:
+            file.write(data)
+        return
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with temporary.open("wb") as file:
-            file.write(content if isinstance(content, bytes) else content.encode())
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
@@ -61,6 +77,18 @@ def replace_file(path: Path, content: str | bytes) -> None:
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def check_is_no_input(path: Path, inputs: Iterable[str | Path]) -> None:
+    """Check that a file to write is none of those that were read.
+
+    Raises:
+        UsageError: it is one of them, perhaps by another name.
+    """
+    for each in inputs:
+        with suppress(OSError, ValueError):  # what is no file cannot be overwritten
+            if Path(each).is_file() and path.samefile(each):
+                raise UsageError(f"{path}: is the input {each}; choose another name")
 
 
 def read_plain_file(path: Path, max_bytes: int) -> bytes:

@@ -70,10 +70,14 @@ def append_line(path: Path, record: Any) -> None:
     """Append a record; when this returns, it is on disk.
 
     Raises:
-        StoreError: it cannot be written.
+        StoreError: it cannot be written, or the file is a link.
     """
+
+    def no_link(name: str, flags: int) -> int:
+        return os.open(name, flags | os.O_NOFOLLOW, 0o666)
+
     line = dumps(record).encode("utf-8", "replace") + b"\n"
-    with file_errors(path), path.open("ab+") as file:
+    with file_errors(path), open(path, "ab+", opener=no_link) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         if file.seek(0, os.SEEK_END):
             file.seek(-1, os.SEEK_END)

@@ -58,7 +58,8 @@ def write_sample_page(
     except (ViperError, OSError, TypeError):
         return None
     extras = Extras(back=f"../{PAGE}", most_bytes=MOST_BYTES)
-    write_file(path, sample_page(store, result, trace, media, replayer, extras))
+    page = sample_page(store, result, trace, media, replayer, extras)
+    write_file(path, page, inside=store.folder)
     return address
 
 

@@ -22,6 +22,7 @@ from typing import Any, Protocol
 from viper.api.image_patch import ImagePatch
 from viper.api.runtime import ImageHandle
 from viper.errors import UnknownNameError, UsageError
+from viper.models.decoding import limited
 from viper.models.llm.messages import Prompt, as_text
 from viper.models.media import media_from
 from viper.run_result import RunResult
@@ -115,6 +116,22 @@ class RunOptions:
             UsageError: a value is out of range.
         """
         return base.changed(**self.changes)
+
+
+def checked_query(text: str) -> str:
+    """Return a query without the spaces around it.
+
+    Raises:
+        UsageError: it is empty or too long.
+    """
+    stripped = text.strip()
+    if not stripped:
+        raise UsageError("the query is empty; say what to find or ask a question")
+    if len(stripped) > MAX_QUERY_CHARACTERS:
+        raise UsageError(
+            f"the query has {len(stripped)} characters; at most {MAX_QUERY_CHARACTERS} are read"
+        )
+    return stripped
 
 
 class Reasoner:
@@ -325,16 +342,11 @@ class Reasoner:
 
         Arguments and errors as :meth:`run`.
         """
-        stripped = text.strip()
-        if not stripped:
-            raise UsageError("the query is empty; say what to find or ask a question")
-        if len(stripped) > MAX_QUERY_CHARACTERS:
-            raise UsageError(
-                f"the query has {len(stripped)} characters; at most {MAX_QUERY_CHARACTERS} are read"
-            )
+        stripped = checked_query(text)
         if options.task not in TASKS:
             raise UnknownNameError("task", options.task, TASKS)
-        loaded = media_from(media).for_run()
+        with limited(cancel=cancel):
+            loaded = media_from(media).for_run()
         query = Query(stripped, options.task, loaded.kind, options.options, options.sample_id)
         settings = options.settings(self.components.settings)
         task, reason = resolve_task(query, settings.usual_task)

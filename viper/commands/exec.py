@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,8 +12,8 @@ from viper.commands import options as cli
 from viper.commands.present import print_result, trial_line
 from viper.commands.terminal import note
 from viper.errors import MediaError, UsageError
-from viper.models.media import media_from
 from viper.reasoner import RunOptions
+from viper.storage.files import file_errors
 
 # The sandbox refuses longer programs; this says so before anything is loaded.
 MAX_PROGRAM_BYTES = 64 * 1024
@@ -31,6 +32,7 @@ class ExecOptions(cli.ProfileChoice):
     as_json: bool = cli.option("--json", help="Print one JSON object with the whole trace.")
     save: Path | None = cli.option("--save", type=cli.OutFile("picture"),
         help="Draw the answer on the image and write the image to this file.")
+    page: int = cli.given_by(cli.page_option, 1)
     verbose: bool = cli.given_by(cli.verbose_option)
     quiet: bool = cli.given_by(cli.quiet_option)
     api: str | None = cli.given_by(cli.api_option)
@@ -39,11 +41,13 @@ class ExecOptions(cli.ProfileChoice):
 
 
 @click.command("exec")
-@click.argument("program", type=click.Path(path_type=Path))
+@click.argument("program", type=click.Path(path_type=Path, allow_dash=True))
 @click.argument("media", nargs=-1, required=True)
 @cli.options_as(ExecOptions)
 def execute(execution: ExecOptions, program: Path, media: tuple[str, ...]) -> int:
     """Run PROGRAM, a Python file that calls the API, on MEDIA in the sandbox.
+
+    PROGRAM - is standard input.
 
     Related: viper apply runs a program on all pictures of a folder; viper export writes the program
     of an answer as a script.
@@ -52,7 +56,7 @@ def execute(execution: ExecOptions, program: Path, media: tuple[str, ...]) -> in
     viper exec leftmost.py table.png --task ground
     """
     source = read_program(program)
-    loaded = media_from(list(media))
+    loaded = cli.read_media(media, execution.page)
     options = RunOptions(task=execution.task, options=cli.split_options(execution.choices))
     with cli.open_reasoner(execution) as reasoner:
         result = reasoner.execute(source, loaded, execution.query, options)
@@ -67,11 +71,16 @@ def read_program(path: Path, max_bytes: int = MAX_PROGRAM_BYTES) -> str:
     Raises:
         UsageError: it is missing, too large or no text.
     """
-    if not path.is_file():
+    if str(path) == "-":
+        content = sys.stdin.buffer.read(max_bytes + 1)
+    elif not path.is_file():
         raise MediaError(f"{path}: no such program file")
-    if (size := path.stat().st_size) > max_bytes:
-        raise UsageError(f"{path}: {size:,} bytes; at most {max_bytes:,} are read")
+    else:
+        with file_errors(path), path.open("rb") as file:
+            content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise UsageError(f"{path}: more than {max_bytes:,} bytes; expected a program")
     try:
-        return path.read_text(encoding="utf-8")
+        return content.decode("utf-8")
     except UnicodeDecodeError:
         raise UsageError(f"{path}: not UTF-8 text; expected a Python program") from None

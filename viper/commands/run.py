@@ -70,12 +70,13 @@ def run(chosen: QueryOptions, media_and_query: tuple[str, ...]) -> int:
         )
     _check_together(chosen)
     # Importing these takes longer than all of --help.
-    from viper.models.media import media_from
-    from viper.reasoner import RunOptions
+    from viper.reasoner import RunOptions, checked_query
 
+    if not chosen.interactive:
+        checked_query(media_and_query[-1])
     paths = list(media_and_query if chosen.interactive else media_and_query[:-1])
     query = media_and_query[-1]
-    media = media_from(paths)
+    media = cli.read_media(paths, chosen.page)
     options = RunOptions(
         task=chosen.task,
         options=cli.split_options(chosen.choices),

@@ -156,6 +156,10 @@ class SourceFile:
                 named = reader.fieldnames or ()
                 lacking = [column for column in columns if column not in named]
                 if lacking:
+                    other = next((mark for mark in ";\t|" if mark in "".join(named)), None)
+                    if len(named) == 1 and other is not None:
+                        seen = f"the header is separated by {other!r}"
+                        raise self.wrong(":1", seen, "commas between the columns")
                     seen = f"the header is {brief(list(named))}"
                     raise self.wrong(":1", seen, f"the columns {', '.join(columns)}")
                 for row in reader:

@@ -253,7 +253,7 @@ def test_check_names_every_broken_example(bench: Mine, monkeypatch: pytest.Monke
     ]
     write_bank(bench.bank, items)
     asked = len(bench.asked())
-    code, found = bench.check("--out", bench.folder / "fixed.jsonl")
+    code, found = bench.check("--out", bench.folder / "fixed.jsonl", "--trust")
     assert code == 1 and len(bench.asked()) == asked
     states = {number: one["state"] for number, one in found.items()}
     assert states == {
@@ -267,7 +267,7 @@ def test_check_names_every_broken_example(bench: Mine, monkeypatch: pytest.Monke
     assert fixed == tuple(items[n] for n in (0, 1, 5, 6, 8))
 
     (bench.folder / "own.py").write_text(ROUTINES.replace("ask_plainly", "ask_simply"))
-    code, found = bench.check()
+    code, found = bench.check("--trust")
     assert found[1]["state"] == "ok" and found[2]["state"] == "broken"
     assert found[2]["why"] == "calls ask_plainly, which no API has; near: ask_simply"
 

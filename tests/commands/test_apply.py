@@ -253,7 +253,7 @@ def test_an_exported_script_answers_about_other_pictures(
     bench: Bench, run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script = bench.folder / "answer.py"
-    assert viper(capsys, "export", str(run), "q1", "-o", str(script))[0] == 0
+    assert viper(capsys, "export", str(run), "q1", "-o", str(script), "--trust")[0] == 0
     done = subprocess.run(
         [sys.executable, script, bench.pictures / "1.png", bench.pictures / "2.png"],
         capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False,
@@ -272,8 +272,10 @@ def test_an_exported_script_applies_to_a_folder(
     bench: Bench, run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script = bench.folder / "answer.py"
-    viper(capsys, "export", str(run), "q1", "-o", str(script))
-    code, _, err = viper(capsys, "apply", str(script), str(bench.pictures), "-o", str(bench.table))
+    viper(capsys, "export", str(run), "q1", "-o", str(script), "--trust")
+    code, _, err = viper(
+        capsys, "apply", str(script), str(bench.pictures), "-o", str(bench.table), "--trust"
+    )
     assert code == 0, err
     assert {row["answer"] for row in bench.rows()} == {color_of("what color is thing 1?")}
 
@@ -307,7 +309,7 @@ def test_export_refuses_in_one_line(run: Path, tmp_path: Path, capsys: Any) -> N
     (tmp_path / "x.json").write_text("{}")
     assert "neither the folder of a run nor the output" in refusal(tmp_path / "x.json")
     assert not script.exists()
-    assert viper(capsys, "export", str(run), "q0", "-o", str(script), "--force")[0] == 0
+    assert viper(capsys, "export", str(run), "q0", "-o", str(script), "--force", "--trust")[0] == 0
     assert "there already" in refusal(run, "q1")
 
 

@@ -134,7 +134,8 @@ def test_a_backend_nobody_knows_is_said_without_loading(tmp_path: Path) -> None:
 def test_a_backend_may_be_a_file_beside_the_profile(tmp_path: Path) -> None:
     (tmp_path / "helper.py").write_text("NAME = 'seen beside it'", encoding="utf-8")
     lines = ["from helper import NAME", "class Finder:", "    def __init__(self, model):",
-             "        self.model_id = f'{model}: {NAME}'"]  # fmt: skip
+             "        self.model_id = f'{model}: {NAME}'",
+             "    def detect(self, encoding, phrases): ..."]  # fmt: skip
     code = "\n".join(lines)
     (tmp_path / "mine.py").write_text(code, encoding="utf-8")
     text = GOOD.replace('"owlv2"', '"./mine.py:Finder"')

@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from viper.api import prelude as shipped
 from viper.api.registry import REGISTRY, Routine
-from viper.api.routine_files import RoutineFile, load_routine_file
+from viper.api.routine_files import RoutineFile, StoredRoutines, load_routine_file
 from viper.api.sets import OWNERS, ApiSet, api_names, api_set, split_api
 from viper.errors import UnknownNameError, UsageError
 from viper.plugins import Registry, module_path
@@ -34,14 +34,15 @@ class Library:
     def __post_init__(self) -> None:
         owners = dict(reserved_names())
         for file in self.files:
-            for routine in file.routines:
-                if routine.name in owners:
-                    line = routine.function.__code__.co_firstlineno
+            lines = {each.name: each.function.__code__.co_firstlineno for each in file.routines}
+            for name in (*file.tools, *(file.source.exports if file.source else ())):
+                if name in owners:
+                    place = f"{file.path}:{lines[name]}" if name in lines else file.path
+                    owner = owners[name]
                     raise UsageError(
-                        f"{file.path}:{line}: the name {routine.name!r} is taken by "
-                        f"{owners[routine.name]}; choose another name"
+                        f"{place}: the name {name!r} is taken by {owner}; choose another name"
                     )
-                owners[routine.name] = str(file.path)
+                owners[name] = str(file.path)
 
     def api_set(self, name: str) -> ApiSet:
         """Return the set of that name, as :func:`viper.api.sets.api_set`; parts may be files.
@@ -63,7 +64,7 @@ class Library:
             return shipped.PRELUDE
         return Prelude(
             shipped.PRELUDE.module,
-            {"tools": sorted(self.tool_routines)},
+            {"tools": sorted(name for file in self.files for name in file.tools)},
             tuple(file.source for file in self.files if file.source is not None),
         )
 
@@ -75,23 +76,37 @@ def reserved_names() -> dict[str, str]:
     return owners | {routine.name: "viper" for routine in REGISTRY.all()}
 
 
-def library_for(api: str, base: Path | None = None) -> Library:
+def library_for(
+    api: str, base: Path | None = None, stored: Sequence[StoredRoutines] | None = None
+) -> Library:
     """Return the library that an API name needs.
 
     Args:
         base: folder in which files are looked up; by default the working folder.
+        stored: given if the API is named by data, such as a run or a bank: what they hold of files.
+            No file is run then.
 
     Raises:
-        UsageError: a file cannot be used as a file of routines.
+        UsageError: a file cannot be used as a file of routines, or data name one that they do not
+            hold.
         UnknownNameError: a part is neither a set, nor a file, nor an entry point.
     """
     folder, files = base or Path(), []
     # Packages' modules of routines may not use names of API sets.
     sets = dict.fromkeys(sorted(api_names()), "viper.api.sets")
     modules = Registry("viper.routines", "API", sets)
+    texts = None if stored is None else {each.name: each for each in stored}
     for part in dict.fromkeys(split_api(api)):
         point = None if part.endswith(".py") else modules.find(part)
         if part in sets:
+            continue
+        if part.endswith(".py") and texts is not None:
+            if part not in texts:
+                raise UsageError(
+                    f"the file of routines {part!r} is named by data, which do not hold its text "
+                    "and run no files; give --trust if you know who wrote both"
+                )
+            files.append(texts[part].file())
             continue
         if part.endswith(".py"):
             path = folder / Path(part).expanduser()

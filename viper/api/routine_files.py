@@ -44,14 +44,49 @@ class RoutineFile:
 
     Attributes:
         name: its name for ``--api``: the path as the user wrote it, or an entry point's name.
-        routines: in the order of the file.
+        routines: in the order of the file; none if only its stored text is known.
         source: the pure routines in the form for the child; None if there are none.
+        tools: names of the routines that run in the parent.
     """
 
     name: str
     path: Path
     routines: tuple[registry.Routine, ...]
     source: Source | None
+    tools: tuple[str, ...] = ()
+
+    def stored(self) -> StoredRoutines:
+        """Return what a run stores of the file."""
+        source = self.source or Source(self.path.name, "", ())
+        return StoredRoutines(self.name, source.text, source.exports, self.tools)
+
+
+@dataclass(frozen=True)
+class StoredRoutines:
+    """The routines of a file as data: whoever reads them runs nothing of it outside the sandbox.
+
+    Attributes:
+        name: its name in the API.
+        text: the pure routines in the form for the child.
+        exports: their names.
+        tools: names of the routines that ran in the parent. Their results can be replayed.
+    """
+
+    name: str
+    text: str
+    exports: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in (*self.exports, *self.tools):
+            if not name.isidentifier() or name.startswith("_"):
+                raise UsageError(f"{self.name!r}: {name!r} is not the name of a routine")
+
+    def file(self) -> RoutineFile:
+        """Return the file without its own code: its text runs in locked children only."""
+        path = Path(self.name)
+        source = Source(path.name, self.text, self.exports, trusted=False)
+        return RoutineFile(self.name, path, (), source if self.exports else None, self.tools)
 
 
 def load_routine_file(path: Path, name: str | None = None) -> RoutineFile:
@@ -71,7 +106,9 @@ def load_routine_file(path: Path, name: str | None = None) -> RoutineFile:
         if problem := _problem(routine):
             line = routine.function.__code__.co_firstlineno
             raise UsageError(f"{path}:{line}: {routine.name}: {problem}")
-    return RoutineFile(name or str(path), path, routines, _child_source(path, text, routines))
+    source = _child_source(path, text, routines)
+    tools = tuple(routine.name for routine in routines if routine.tool)
+    return RoutineFile(name or str(path), path, routines, source, tools)
 
 
 def read_source(path: Path) -> str:

@@ -125,7 +125,7 @@ def merge(banks: tuple[Path, ...], out: Path, keep: int | None) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckOptions(cli.ProfileChoice):
+class CheckOptions(cli.DataTrust, cli.ProfileChoice):
     """Options of ``viper ace check``."""
 
     # fmt: off
@@ -162,6 +162,8 @@ def check(options: CheckOptions, bank: Path) -> int:
     if options.api is not None:
         examples = tuple(replace(example, api=options.api) for example in examples)
     profile = cli.open_profile(options)
+    # An API of the bank is data; one of the command line is not.
+    stored = None if options.trust or options.api is not None else ()
     libraries: dict[str, Library | str] = {}
     checked = []
     for number, example in enumerate(examples, start=1):
@@ -169,7 +171,7 @@ def check(options: CheckOptions, bank: Path) -> int:
         if api not in libraries:
             try:
                 own = api == profile.document.run.api  # its files stand beside the profile
-                libraries[api] = profile.library() if own else library_for(api)
+                libraries[api] = profile.library() if own else library_for(api, stored=stored)
             except UsageError as error:
                 libraries[api] = str(error)
         library = libraries[api]

@@ -8,7 +8,6 @@ fingerprint is the same. `_answer` runs the program on the others, on threads.
 from __future__ import annotations
 
 import hashlib
-import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -47,7 +46,7 @@ _RESULTS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class ApplyOptions(cli.ProfileChoice):
+class ApplyOptions(cli.DataTrust, cli.ProfileChoice):
     """Options of ``viper apply``."""
 
     # fmt: off
@@ -92,7 +91,7 @@ def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
     out = options.out
     if out.suffix.lower() not in SUFFIXES or out.is_dir():
         raise UsageError(f"-o {out}: expected the name of a file that ends in .csv or .jsonl")
-    source = _read(program)
+    source = read_program(program, MAX_SCRIPT_BYTES)
     exported = ExportedProgram.read(source)
     if exported is not None and exported.media == "images":
         raise UsageError(
@@ -107,7 +106,9 @@ def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
         options.task or query.task,
         options=cli.split_options(options.choices) or query.options,
     )
-    profile = profile_of(exported, options) if exported else cli.open_profile(options)
+    profile = (
+        profile_of(exported, options, options.trust) if exported else cli.open_profile(options)
+    )
     bound_arenas()
     with ExitStack() as stack:
         components = profile.components()
@@ -150,15 +151,3 @@ def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
         kinds = ", ".join(f"{kind} {count}" for kind, count in running.failures.most_common())
         note(f"viper: {running.failed} of {running.total} failed ({kinds}); {out} has the reasons")
     return EXIT_FAILED if running.failed else EXIT_OK
-
-
-def _read(program: Path) -> str:
-    if str(program) != "-":
-        return read_program(program, MAX_SCRIPT_BYTES)
-    content = sys.stdin.buffer.read(MAX_SCRIPT_BYTES + 1)
-    if len(content) > MAX_SCRIPT_BYTES:
-        raise UsageError(f"-: more than {MAX_SCRIPT_BYTES:,} bytes; expected a program")
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError:
-        raise UsageError("-: not UTF-8 text; expected a Python program") from None

@@ -51,7 +51,8 @@ def main(values: Mapping[str, Any]) -> None:
     @click.argument("pictures", nargs=-1, required=True, metavar="PICTURE...")
     @cli.options_as(ScriptOptions)
     def script(options: ScriptOptions, pictures: tuple[str, ...]) -> int:
-        profile = profile_of(exported, options)
+        # Whoever runs the script as a program trusts what is in it.
+        profile = profile_of(exported, options, trust=True)
         cli.fetch_models(profile)
         exit_code = EXIT_OK
         together = exported.media == "images"
@@ -81,17 +82,22 @@ def main(values: Mapping[str, Any]) -> None:
     end_with(script, prog_name="python SCRIPT")
 
 
-def profile_of(exported: ExportedProgram, choice: cli.ProfileChoice) -> Profile:
-    """Return the profile of an export, or the one that ``--profile`` names, with its thresholds."""
+def profile_of(exported: ExportedProgram, choice: cli.ProfileChoice, trust: bool) -> Profile:
+    """Return the profile of an export, or the one that ``--profile`` names, with its thresholds.
+
+    Args:
+        trust: see :meth:`viper.profiles.exported.ExportedProgram.pinned_profile`.
+    """
     if choice.profile != "auto":
         return exported.tuned(cli.open_profile(choice))
     cli.quiet_libraries(choice.offline)
     return exported.pinned_profile(
         sandbox=choice.sandbox,
+        trust=trust,
         state=choice.state,
         max_memory_gb=choice.max_memory_gb,
         learned=choice.learned,
-        api=choice.api or exported.api,
+        api=choice.api,
     )
 
 
@@ -108,7 +114,7 @@ _NEAR = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScriptExportOptions(cli.ProfileChoice):
+class ScriptExportOptions(cli.DataTrust, cli.ProfileChoice):
     """Options of ``viper export``."""
 
     # fmt: off
@@ -180,7 +186,9 @@ def _of_run(folder: Path, sample: str, options: ScriptExportOptions) -> Exported
             raise UsageError(f"sample {sample!r}: no program ran ({row.failure}: {row.message})")
         manifest = store.manifest
     trace = record_from_json(Trace, values)
-    return ExportedProgram.of(trace, manifest.document, manifest.models)
+    exported = ExportedProgram.of(trace, manifest.document, manifest.models, manifest.routines)
+    exported.pinned_profile(trust=options.trust)  # for its checks
+    return exported
 
 
 def _of_record(file: Path, options: ScriptExportOptions) -> ExportedProgram:

@@ -13,7 +13,8 @@ import math
 import os
 import shlex
 import tempfile
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
@@ -21,11 +22,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, get_origin,
 import click
 from click.core import ParameterSource
 
-from viper.commands.terminal import status
+from viper.commands.terminal import note, status
 from viper.errors import UsageError
+from viper.escape import for_terminal
+from viper.storage.files import check_is_no_input, replace_file
 
 if TYPE_CHECKING:
     from viper.evaluate.evaluation import Evaluation
+    from viper.models.media import Media
     from viper.profiles.wiring import Profile
     from viper.reasoner import Reasoner
 
@@ -68,6 +72,16 @@ class SectionedCommand(click.Command):
         for heading, records in sections.items():
             with formatter.section(heading):
                 formatter.write_dl(records)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataTrust:
+    """The option of commands that read what somebody else may have made."""
+
+    trust: bool = field(default=False, metadata={"option": lambda *_: click.option(
+        "--trust", is_flag=True, cls=Option,
+        help="Run the files of routines and the backends that the data name, outside the sandbox, "
+             "as if they were your own. Without it, data run no code of theirs.")})  # fmt: skip
 
 
 # Range of seeds that stores and random generators accept, with room for offsets.
@@ -189,6 +203,19 @@ def given_by(decorator: Decorator, default: Any = None) -> Any:
     return field(default=default, metadata={"option": lambda *_: decorator})
 
 
+def _check_outputs(context: click.Context) -> None:
+    """Check that no file to write is one that the command line names for reading."""
+    outputs = {p.name for p in context.command.params if isinstance(p.type, OutPath)}
+    inputs: list[str | Path] = []
+    for name, value in context.params.items():
+        if name not in outputs:
+            values = value if isinstance(value, tuple) else (value,)
+            inputs += [each for each in values if isinstance(each, str | Path)]
+    for name in outputs:
+        if isinstance(path := context.params.get(name), Path):
+            check_is_no_input(path, inputs)
+
+
 def options_as(kind: type[Any]) -> Decorator:
     """Give a command the options that a dataclass declares, and pass them to it as one object.
 
@@ -203,6 +230,7 @@ def options_as(kind: type[Any]) -> Decorator:
     def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
         def call(*objects: Any, **values: Any) -> Any:
+            _check_outputs(click.get_current_context())
             given = {}
             for name, added in parameters.items():
                 several = {parameter: values.pop(parameter) for parameter in added}
@@ -240,6 +268,20 @@ api_option: Decorator = click.option("--api", cls=Option, section=PROGRAMS,
     help="Functions that programs may call: abstract, vipergpt, visprog, knowledge, look, numpy, "
          "dwim, dwim-ccq, dwim-ekvqa, dwim-gd, dwim-vasa, dwim-vcr, dwim-vlcu, a file with your "
          "own routines, or several joined by +.")
+
+
+page_option: Decorator = click.option("--page", cls=Option, type=click.IntRange(1), default=1,
+    metavar="N", help="Page of a file with several, such as a TIFF.")
+
+
+def read_media(paths: Sequence[str], page: int) -> Media:
+    """Read the media of a command line, and warn of what their files hold besides."""
+    from viper.models.media import media_from
+
+    media = media_from(list(paths), page)
+    for text in media.notes:
+        note(f"viper: warning: {for_terminal(text)}")
+    return media
 
 
 def seed_option(help_text: str) -> Decorator:
@@ -318,6 +360,26 @@ def split_options(values: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(part for part in parts if part)
 
 
+# Backends that are not viper's and were announced, in the state folder.
+_ANNOUNCED = "announced-backends.txt"
+
+
+def announce_backends(profile: Profile) -> None:
+    """Tell once for each state folder which code that is not viper's a profile runs."""
+    from viper.profiles.backends import shipped
+    from viper.profiles.files import state_dir
+
+    file = state_dir(profile.state) / _ANNOUNCED
+    known = file.read_text("utf-8").splitlines() if file.is_file() else []
+    for role, choice in profile.choices():
+        line = f"{role}: {choice.backend}"
+        if shipped(role, choice.backend) is None and line not in known:
+            note(f"first use of a backend that is not viper's: {line} (profile {profile.name})")
+            known.append(line)
+            with suppress(OSError):  # where nothing can be kept, it is told each time
+                replace_file(file, "".join(f"{each}\n" for each in known))
+
+
 def open_profile(choice: ProfileChoice) -> Profile:
     """Return the profile that the options of a command name, without loading models.
 
@@ -336,6 +398,7 @@ def open_profile(choice: ProfileChoice) -> Profile:
         state=choice.state,
         learned=choice.learned,
     )
+    announce_backends(profile)
     if choice.examples_bank:
         profile = profile.with_bank(choice.examples_bank)
     thresholds = {}

@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from viper.api.library import Library, library_for
-from viper.commands.options import OutPath, given_by, option, options_as, root_option
+from viper.commands.options import DataTrust, OutPath, given_by, option, options_as, root_option
 from viper.commands.terminal import counter, note
 from viper.data.sample import Sample
 from viper.errors import SandboxHostError, SandboxUnavailableError, UsageError, ViperError
@@ -39,7 +39,7 @@ _LISTED, _TEXT_WIDTH = 20, 70
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReportOptions:
+class ReportOptions(DataTrust):
     """Options of ``viper report``."""
 
     # fmt: off
@@ -127,7 +127,10 @@ def report(options: ReportOptions, runs: tuple[Path, ...]) -> None:
                     click.echo(options.out)
                 else:
                     samples = _listed_samples(store, options.root)
-                    click.echo(write_report_page(store, report_data, samples, options.sandbox))
+                    page = write_report_page(
+                        store, report_data, samples, options.sandbox, options.trust
+                    )
+                    click.echo(page)
     else:
         for run in runs:
             with RunStore.read(run) as store:
@@ -174,7 +177,11 @@ def _deliver(text: str, out: Path | None) -> None:
 
 
 def write_report_page(
-    store: RunStore, report: Mapping[str, Any], samples: Mapping[str, Sample], mode: Mode
+    store: RunStore,
+    report: Mapping[str, Any],
+    samples: Mapping[str, Sample],
+    mode: Mode,
+    trust: bool = False,
 ) -> Path:
     """Write the report of a run as a page, and a trace page for every sample that it lists.
 
@@ -183,17 +190,18 @@ def write_report_page(
     Args:
         samples: samples by id; a missing sample gets no trace page.
         mode: mode of the sandbox in which programs run again.
+        trust: see :func:`library_of`.
 
     Raises:
         StoreError: a file cannot be written.
     """
     path = store.folder / PAGE
-    write_file(path, report_page(store, report))
+    write_file(path, report_page(store, report), inside=store.folder)
     rows = [row for row in store.worst(MOST_SAMPLES) if row.sample_id in samples]
     links = {}
     try:
         with (
-            Replayer(library_of(store.manifest), mode) as replayer,
+            Replayer(library_of(store.manifest, trust), mode) as replayer,
             counter("trace pages", len(rows)) as advance,
         ):
             for row in rows:
@@ -205,7 +213,7 @@ def write_report_page(
         note(f"viper: no trace pages: {error}")
         links = {}
     if links:
-        write_file(path, report_page(store, report, links))
+        write_file(path, report_page(store, report, links), inside=store.folder)
     return path
 
 
@@ -219,12 +227,22 @@ def _listed_samples(store: RunStore, root: Path | None) -> dict[str, Sample]:
         return {}
 
 
-def library_of(manifest: Manifest) -> Library:
+def library_of(manifest: Manifest, trust: bool) -> Library:
     """Return the names that the programs of a run could call.
 
+    The routines of files come from the texts in the run, unless ``trust`` lets the files run. A
+    warning tells which routines are missing.
+
     Raises:
-        UsageError: a file of routines is missing.
+        UsageError: a trusted file of routines cannot be used.
     """
-    path, of_profile = manifest.document.get("path"), manifest.document.get("run", {}).get("api")
-    base = Path(path).parent if path and manifest.api == of_profile else None
-    return library_for(manifest.api, base)
+    if trust:
+        path, own = manifest.document.get("path"), manifest.document.get("run", {}).get("api")
+        return library_for(
+            manifest.api, Path(path).parent if path and manifest.api == own else None
+        )
+    try:
+        return library_for(manifest.api, stored=manifest.routines)
+    except UsageError as error:
+        note(f"viper: warning: {error}; programs that call its routines are not run again")
+        return Library()

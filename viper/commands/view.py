@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from viper.commands.options import given_by, option, options_as, root_option
+from viper.commands.options import DataTrust, given_by, option, options_as, root_option
 from viper.commands.report import library_of
 from viper.commands.terminal import status
 from viper.errors import UsageError
@@ -22,7 +22,7 @@ from viper.web.viewer.index import ViewerIndex
 
 
 @dataclass(frozen=True, kw_only=True)
-class ViewOptions:
+class ViewOptions(DataTrust):
     """Options of ``viper view``."""
 
     # fmt: off
@@ -73,7 +73,8 @@ def view(options: ViewOptions, runs: tuple[Path, ...]) -> None:
         listening = stack.enter_context(listening_at(options.host, options.port))
         with status("reading the rows"):
             index = ViewerIndex(stores)
-        replayer = stack.enter_context(Replayer(library_of(stores[0].manifest), options.sandbox))
+        library = library_of(stores[0].manifest, options.trust)
+        replayer = stack.enter_context(Replayer(library, options.sandbox))
         names = [run.resolve().name for run in runs]
         names = names if len(set(names)) == len(names) else [str(run) for run in runs]
         shelves = tuple(

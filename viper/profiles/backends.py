@@ -134,6 +134,27 @@ BACKENDS = Registry(
     {f"{role}.{name}": one.target for role, each in SHIPPED.items() for name, one in each.items()},
 )
 
+# The method by which a role asks its backend; a matcher has one of two.
+_METHODS = {
+    "llm": "generate",
+    "detector": "detect",
+    "depth": "depth",
+    "vqa": "answer",
+    "segmenter": "segments",
+    "inpainter": "inpaint",
+    "faces": "faces",
+    "ocr": "read",
+    "video": "locate",
+    "text": "answer",
+    "embedder": "embed",
+    "image_search": "similar",
+    "text_search": "search",
+}
+
+# Options that name an address or an environment variable (what is asked goes there, with the key),
+# and those that let a checkpoint run code.
+OUTSIDE = frozenset({"base_url", "key_env", "url", "trust"})
+
 # Roles whose models compute in float32 unless their own options say otherwise: in 16 bits, boxes
 # move by pixels and near objects get equal depths.
 FULL_PRECISION = frozenset({"detector", "depth"})
@@ -145,6 +166,11 @@ _VLM_OPTIONS = frozenset({"chat_template_kwargs", "max_pixels", "thinking_tokens
 def played(role: str) -> str:
     """Return the role whose backends play this one: the role of a tool itself, else ``llm``."""
     return role if role in ROLES else "llm"
+
+
+def is_installed(role: str, backend: str) -> bool:
+    """Return whether a backend is one of viper or of an installed package, and not of a file."""
+    return BACKENDS.find(f"{played(role)}.{backend}") is not None
 
 
 def resolve_backend(role: str, backend: str) -> str:
@@ -273,6 +299,12 @@ def load_backend(role: str, backend: str, source: str | None, options: Mapping[s
     if loads_weights(role, backend):
         import_libraries()
     kind = backend_class(role, backend)
+    method = _METHODS.get(played(role), "")
+    if not isinstance(kind, type) or (method and not hasattr(kind, method)):
+        raise ProfileError(
+            f"{role}: the backend {backend!r} is no class with the method {method}(), which its "
+            "role asks for"
+        )
     return built(role, backend, getattr(kind, "from_pretrained", kind), (source,), options)
 
 

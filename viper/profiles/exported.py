@@ -1,22 +1,24 @@
 """A program with everything that it needs to answer about other pictures, as a script.
 
 The script holds a literal and one call. Program and query are strangers' texts: they stand in
-string literals, so Python never runs them; viper's sandbox does. The profile in it is trusted as
-a profile's file is, because a backend may be a class in a file.
+string literals, so Python never runs them; viper's sandbox does. Its profile and its routines are
+data as well (:meth:`ExportedProgram.pinned_profile`).
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from pprint import pformat
 from typing import Any
 
+from viper.api.routine_files import StoredRoutines
 from viper.errors import UsageError
 from viper.evaluate.runs.manifest import PACKAGES, redacted
+from viper.profiles.backends import OUTSIDE, is_installed
 from viper.profiles.document import ProfileDocument
 from viper.profiles.files import SHIPPED
 from viper.profiles.wiring import Profile
@@ -58,6 +60,7 @@ class ExportedProgram:
         api: functions that the program may call.
         models: role to the id of the model that answered, with its hash where that is known.
         profile: the resolved profile as JSON values.
+        routines: the files of routines that the program may call.
     """
 
     query: str
@@ -69,11 +72,16 @@ class ExportedProgram:
     media: str = "image"
     thresholds: Mapping[str, float] = field(default_factory=dict)
     models: Mapping[str, str] = field(default_factory=dict)
+    routines: tuple[StoredRoutines, ...] = ()
     viper: str = field(default_factory=lambda: version(PACKAGES["viper"]))
 
     @classmethod
     def of(
-        cls, trace: Trace, document: Mapping[str, Any], models: Mapping[str, str]
+        cls,
+        trace: Trace,
+        document: Mapping[str, Any],
+        models: Mapping[str, str],
+        routines: tuple[StoredRoutines, ...] = (),
     ) -> ExportedProgram:
         """Return the program of a trace, with a profile without secrets and paths of viper.
 
@@ -101,6 +109,7 @@ class ExportedProgram:
             api=trace.api,
             models=models,
             profile=values,
+            routines=routines,
         )
 
     @classmethod
@@ -136,14 +145,19 @@ class ExportedProgram:
         name = ascii(Path(file).name)[1:-1]
         return _SCRIPT.format(version=self.viper, file=name, name=NAME, literal=literal)
 
-    def pinned_profile(self, *, sandbox: Mode = "strict", **more: Any) -> Profile:
+    def pinned_profile(
+        self, *, sandbox: Mode = "strict", trust: bool = False, api: str | None = None, **more: Any
+    ) -> Profile:
         """Return the profile with the thresholds of the answer.
 
         Args:
+            trust: the profile and the files of routines that it names may run code here, as those
+                of the user may. Otherwise they are data.
+            api: an API of the user, instead of the export's.
             more: further attributes of :class:`viper.profiles.wiring.Profile`.
 
         Raises:
-            UsageError: this version cannot read the profile.
+            UsageError: this version cannot read the profile, or it would run code as data.
         """
         try:
             document = record_from_json(ProfileDocument, self.profile)
@@ -153,10 +167,41 @@ class ExportedProgram:
                 "name another one with --profile"
             ) from None
         path = document.path and document.path.expanduser()
+        own = trust or api is not None
+        if not trust:
+            self._check_is_data(document, () if own else self.routines)
         profile = Profile(
-            replace(document, path=path), sandbox_mode=sandbox, **{"api": self.api, **more}
+            replace(document, path=path),
+            sandbox_mode=sandbox,
+            api=api or self.api,
+            routines=None if own else self.routines,
+            **more,
         )
         return self.tuned(profile)
+
+    def _check_is_data(self, document: ProfileDocument, files: Sequence[StoredRoutines]) -> None:
+        """Check that the profile runs no code but that of viper and of installed packages.
+
+        Nothing is sent to an address, and no variable read, that the export names.
+        """
+        trust = "give --trust if you know who wrote it, or name your own profile with --profile"
+        for role, choice in {**document.models, **document.roles}.items():
+            if not is_installed(role, choice.backend):
+                raise UsageError(
+                    f"{role}: the export names the backend {choice.backend!r}, which is neither "
+                    f"viper's nor an installed package's; {trust}"
+                )
+            for options in (choice.options, document.load):
+                for name in OUTSIDE & options.keys():
+                    raise UsageError(
+                        f"{role}: the export sets {name} to {options[name]!r}; {trust}"
+                    )
+        for file in files:
+            if file.tools:
+                raise UsageError(
+                    f"the routine {file.tools[0]!r} of {file.name!r} runs outside the sandbox, and "
+                    f"the export does not hold it; {trust}"
+                )
 
     def tuned(self, profile: Profile) -> Profile:
         """Return a profile with the thresholds of the answer, as far as it has them."""

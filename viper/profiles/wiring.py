@@ -16,6 +16,7 @@ from typing import Any
 
 from viper.ace.bank import read_bank
 from viper.api.library import Library, library_for
+from viper.api.routine_files import StoredRoutines
 from viper.embedded import BANKS, DOMAINS
 from viper.errors import ProfileError, ViperError
 from viper.models.domain import Domain
@@ -58,12 +59,14 @@ class Profile(ModelChoices):
         max_memory_gb: memory limit instead of the profile's.
         learned: use the state's pools: soft prompts for the tools, and programs that worked as
             examples before those of the bank.
+        routines: given if the API is named by data: the files of routines that the data hold.
     """
 
     sandbox_mode: Mode = "strict"
     api: str | None = None
     max_memory_gb: float | None = None
     learned: bool = False
+    routines: tuple[StoredRoutines, ...] | None = None
 
     @property
     def name(self) -> str:
@@ -115,7 +118,7 @@ class Profile(ModelChoices):
             UsageError: a file of routines cannot be used.
         """
         if self.api is not None:
-            return library_for(self.api)
+            return library_for(self.api, stored=self.routines)
         return library_for(self.document.run.api, self.document.base)
 
     def problems(self) -> list[str]:

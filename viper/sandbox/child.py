@@ -19,7 +19,7 @@ import signal
 import socket
 import sys
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from traceback import walk_tb
 from types import TracebackType
 from typing import Any, NoReturn
@@ -30,7 +30,7 @@ from viper.sandbox.backward_slice import feeding_lines
 from viper.sandbox.calls import FILENAME, ROUTINES, ToolCaller, ToolError, Variables, is_empty
 from viper.sandbox.classes import Forbidden
 from viper.sandbox.guards import Guards
-from viper.sandbox.interface import Limits, Prelude
+from viper.sandbox.interface import Limits, Prelude, Source
 from viper.sandbox.lockdown import BALLAST_BYTES, PROGRAM_FD, TRACE_FD, Applied, Lockdown
 from viper.sandbox.modules import build_facades, import_guards, wide_numpy
 from viper.sandbox.names import BUILTIN_NAMES, OutputLimitError, Printer, program_builtins
@@ -113,10 +113,15 @@ class ChildRuntime:
             hidden("__name__"): "__main__",
         }
         self.caller.variables = Variables(self.namespace)
-        # Make the functions of the sources callable by programs and by each other.
+        self._add([source for source in prelude.sources if source.trusted])
+        self.untrusted = [source for source in prelude.sources if not source.trusted]
+        self.turn = 0
+
+    def _add(self, sources: Iterable[Source]) -> None:
+        """Make the functions of sources callable by programs and by each other."""
         exported: dict[str, Any] = {}
         spaces = []
-        for source in prelude.sources:
+        for source in sources:
             own = dict(self.namespace)
             program = compile_program(source.text, f"{ROUTINES}{source.name}>", _SOURCE_BYTES)
             try:
@@ -130,7 +135,11 @@ class ChildRuntime:
         for own, defined in spaces:
             own.update({name: f for name, f in exported.items() if name not in defined})
         self.namespace.update(exported)
-        self.turn = 0
+
+    def add_untrusted(self) -> None:
+        """Run the sources of strangers, in the locked child and the time of its first program."""
+        sources, self.untrusted = self.untrusted, []
+        self._add(sources)
 
     def share(self, arrays: Mapping[str, Any]) -> None:
         """Give the program read-only arrays, and the larger part of numpy to work on them.
@@ -205,6 +214,7 @@ class _Run:
 
     def execute(self, args: Mapping[str, Any]) -> Any:
         namespace = self.child.namespace
+        self.child.add_untrusted()
         self.program = compile_program(
             self.source, self.filename, self.child.source_bytes, shows=self.shows
         )

@@ -86,18 +86,21 @@ class NoTools:
 class Source:
     """Source text of functions that programs may call; it obeys the same rules as a program.
 
-    The text runs once, before any child is locked, in its own namespace with the names that
-    programs see. A program cannot change the names that its functions look up.
+    The text runs in its own namespace with the names that programs see. A program cannot change
+    the names that its functions look up.
 
     Attributes:
         name: name for messages, such as the name of a file.
         text: Python as programs may write it.
         exports: the functions that programs see.
+        trusted: run the text once, before any child is locked. Otherwise each child runs it after
+            it is locked, in the time of its first program.
     """
 
     name: str
     text: str
     exports: tuple[str, ...]
+    trusted: bool = True
 
 
 @dataclass(frozen=True)

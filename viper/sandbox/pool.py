@@ -219,7 +219,7 @@ class Pool:
             "limits": dataclasses.asdict(self._limits),
             "prelude": self._prelude.module,
             "config": dict(self._prelude.config),
-            "sources": [[s.name, s.text, list(s.exports)] for s in self._prelude.sources],
+            "sources": [dataclasses.astuple(source) for source in self._prelude.sources],
             "skip": sorted(self._skip),
         }
         try:

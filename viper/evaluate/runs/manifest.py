@@ -17,6 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from viper.api.routine_files import StoredRoutines
 from viper.data.sample import DatasetSpec, Sample
 from viper.errors import StoreError
 from viper.record import RecordError, record_from_json
@@ -118,6 +119,8 @@ class Manifest:
         arguments: the command line as typed; secrets are hidden.
         execution: settings that change no answer: workers, engine, budget of the whole run.
         created: time of creation, UTC, ISO 8601.
+        routines: the files of routines that programs could call; runs of earlier versions hold
+            none.
     """
 
     set: SetDescription
@@ -136,6 +139,7 @@ class Manifest:
     environment: RunEnvironment = field(default_factory=RunEnvironment.here)
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     schema: int = MANIFEST_VERSION
+    routines: tuple[StoredRoutines, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the manifest as JSON values, without secrets and without the path of a home."""
@@ -162,8 +166,9 @@ class Manifest:
             manifest = record_from_json(cls, values)
         except RecordError as error:
             raise StoreError(f"run.json is not a run's manifest ({error})") from None
-        # The defaults describe this process, so they are wrong for a stored run.
-        missing = [item.name for item in fields(cls) if item.name not in values]
+        # The other defaults describe this process, so they are wrong for a stored run.
+        names = {item.name for item in fields(cls)} - {"routines"}
+        missing = [name for name in sorted(names) if name not in values]
         if missing:
             raise StoreError(f"run.json is not a run's manifest ({missing[0]}: field required)")
         return manifest

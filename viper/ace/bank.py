@@ -97,6 +97,10 @@ def read_bank(path: Path) -> Bank:
             except json.JSONDecodeError as error:
                 why = f"not JSON ({error.msg}); one example a line"
                 raise UsageError(f"{path}:{number}: {why}") from None
+            except RecursionError:
+                raise UsageError(
+                    f"{path}:{number}: nested too deeply; one example a line"
+                ) from None
             except RecordError as error:
                 why = f"not an example ({error}); see viper ace mine"
                 raise UsageError(f"{path}:{number}: {why}") from None

@@ -9,6 +9,8 @@ pictures of the domain.
 from __future__ import annotations
 
 import re
+import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -38,6 +40,13 @@ FRAMES = 3
 
 # Words with an apostrophe, whose base is looked up (``cube's``).
 _WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
+
+
+# What numpy and the zip reader raise about a damaged file.
+_READ_ERRORS = (
+    *(OSError, ValueError, LookupError, EOFError, TypeError, OverflowError, SyntaxError),
+    *(MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +96,7 @@ class Look:
                 look = cls(
                     **{each.name: arrays[each.name].astype(np.float32) for each in fields(cls)}
                 )
-        except (OSError, ValueError, KeyError, EOFError) as error:
+        except _READ_ERRORS as error:
             raise UsageError(f"{path}: no look of a domain: {error}") from None
         size = 4 * (SIDE // CELL) ** 2
         count = len(look.deviations) if look.deviations.ndim == 1 else -1

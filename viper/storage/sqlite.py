@@ -130,6 +130,8 @@ def database_errors(path: Path, form: Format) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise _problem(path, form, error) from None
+    except UnicodeDecodeError:  # of a damaged schema
+        raise _broken(path, form) from None
 
 
 def _connect(name: str) -> sqlite3.Connection:

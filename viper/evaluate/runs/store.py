@@ -14,6 +14,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +25,7 @@ from viper.data.sample import DatasetSpec, MediaFiles, Sample
 from viper.errors import StoreError, UsageError
 from viper.evaluate.runs.manifest import Manifest, differences, samples_hash
 from viper.evaluate.sample_result import INSERT, ROW_COLUMNS, RUN, SampleResult, row_from, values_of
+from viper.record import RecordError
 from viper.schema import Trace
 from viper.storage.files import WriterLock, file_errors, write_file
 from viper.storage.json_lines import dumps
@@ -206,12 +208,14 @@ class RunStore:
     def row(self, sample_id: str, seed: int) -> SampleResult | None:
         """Return the result of a sample under a seed, or None."""
         lines = self._select(f"SELECT {_READ} {_FROM_ONE}", (sample_id, seed))
-        return row_from(lines[0]) if lines else None
+        with self._cells():
+            return row_from(lines[0]) if lines else None
 
     def tools(self) -> dict[tuple[str, int], list[str]]:
         """Return the tools that each result's programs called, by sample id and seed."""
         lines = self._select("SELECT sample_id, seed, tools FROM samples")
-        return {(sample_id, seed): json.loads(tools) for sample_id, seed, tools in lines}
+        with self._cells():
+            return {(sample_id, seed): json.loads(tools) for sample_id, seed, tools in lines}
 
     def rows(self, seed: int | None = None) -> Iterator[SampleResult]:
         """Yield the results in the order of the set, for one seed or all. One page is in memory."""
@@ -224,8 +228,9 @@ class RunStore:
             )
             if not page:
                 return
-            for line in page:
-                yield row_from(line)
+            with self._cells():
+                results = [row_from(line) for line in page]
+            yield from results
             last = (page[-1][ROW_COLUMNS.index("position")], page[-1][ROW_COLUMNS.index("seed")])
 
     def worst(self, limit: int) -> Iterator[SampleResult]:
@@ -238,15 +243,17 @@ class RunStore:
     def trace(self, sample_id: str, seed: int) -> dict[str, Any] | None:
         """Return the JSON values of a sample's :class:`viper.schema.Trace`, or None."""
         lines = self._select(f"SELECT trace {_FROM_ONE}", (sample_id, seed))
-        return json.loads(lines[0][0]) if lines and lines[0][0] is not None else None
+        with self._cells():
+            return json.loads(lines[0][0]) if lines and lines[0][0] is not None else None
 
     def sessions(self) -> list[dict[str, Any]]:
         """Return when the run was begun and resumed, with revision and arguments."""
         lines = self._select("SELECT started, revision, arguments FROM sessions ORDER BY rowid")
-        return [
-            {"started": started, "revision": revision, "arguments": json.loads(arguments)}
-            for started, revision, arguments in lines
-        ]
+        with self._cells():
+            return [
+                {"started": started, "revision": revision, "arguments": json.loads(arguments)}
+                for started, revision, arguments in lines
+            ]
 
     def write_report(self, report: Mapping[str, Any], html: str | None = None) -> None:
         """Write ``report.json`` and, if given, ``report.html``; each whole or not at all.
@@ -257,6 +264,17 @@ class RunStore:
         write_file(self.folder / REPORT, _indented(report), inside=self.folder)
         if html is not None:
             write_file(self.folder / PAGE, html, inside=self.folder)
+
+    @contextmanager
+    def _cells(self) -> Iterator[None]:
+        """Turn an error about the content of a cell into a StoreError."""
+        try:
+            yield
+        except (ValueError, TypeError, RecursionError, RecordError) as error:
+            problem = str(error).partition("\n")[0][:200]
+            raise StoreError(
+                f"{self.folder / DATABASE}: damaged ({problem}); {RUN.repair}"
+            ) from None
 
     def _place(self, samples: Sequence[Sample]) -> None:
         """Move the results to the places of these samples, and store the manifest's set."""

@@ -11,8 +11,9 @@ from __future__ import annotations
 import _string
 import operator
 import string
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from viper.sandbox import readable
@@ -46,6 +47,9 @@ _AUGMENT: dict[str, Callable[[Any, Any], Any]] = {
 
 # What ``type()`` returns for objects whose own type constructs more than programs may.
 STAND_INS = {token.matches: token for token in (NDARRAY, *TOKENS)}
+
+# Parts of an exception's arguments that are looked at: errors hold a few texts and numbers.
+_MOST_VALUES = 1_000
 
 # Types whose ``__name__`` a program may read: nothing else that has one is data.
 _FUNCTIONS = frozenset([type(lambda: 0), type(len), type([].append), type(str.lower)])
@@ -120,7 +124,7 @@ class Guards:
                 return getattr(obj, name)
             if isinstance(obj, BaseException):
                 if name in readable.EXCEPTION_ATTRIBUTES:
-                    return getattr(obj, name)
+                    return self._of_exception(obj, name)
                 if name in readable.EXCEPTION_HIDDEN:
                     return self._refuse(obj, name)
             if isinstance(obj, TextMember):
@@ -146,8 +150,35 @@ class Guards:
             if owns(type(obj.__self__), name):
                 return getattr(obj, name)
         elif isinstance(obj, BaseException) and name in readable.EXCEPTION_ATTRIBUTES:
-            return getattr(obj, name)
+            return self._of_exception(obj, name)
         return self._refuse(obj, name)
+
+    def _of_exception(self, obj: BaseException, name: str) -> Any:
+        """Return an attribute of an exception if programs may hold all of it.
+
+        A library puts its own objects into some exceptions, such as a ufunc of numpy.
+        """
+        pending, values = 0, [getattr(obj, name)]
+        while pending < len(values):
+            value = values[pending]
+            pending += 1
+            kind = type(value)
+            if pending > _MOST_VALUES or not (
+                kind in self._table
+                or kind in (list, tuple, set, frozenset, dict)
+                or type(kind) in METACLASSES
+                or isinstance(value, BaseException)
+                or (kind is ndarray and not value.dtype.hasobject)
+            ):
+                label = authored(type(obj).__name__)
+                raise ForbiddenAttributeError(
+                    f"{label!r} object: {name!r} holds what is no plain data; use str() of it"
+                )
+            if kind in (list, tuple, set, frozenset):
+                values.extend(value)
+            elif kind is dict:
+                values.extend((*value.keys(), *value.values()))
+        return values[0]
 
     def _refuse(self, obj: Any, name: str) -> Any:
         """Raise for an attribute: missing is the author's mistake, present is forbidden."""
@@ -279,7 +310,27 @@ class Guards:
                 f"a pattern of {authored(kind.__name__)} cannot read {authored(refused[0])!r}; "
                 "match the type alone and read attributes in the body"
             )
+        if issubclass(kind, BaseException):
+            read = [name for name in names if name in readable.EXCEPTION_ATTRIBUTES]
+            if read:
+                check = partial(self._may_be_read, kind, read)
+                members = {"holder": [check], "__match_args__": getattr(kind, "__match_args__", ())}
+                return _Checked("exception", (), members)
         return kind
+
+    def _may_be_read(self, kind: type, names: Sequence[str], obj: Any) -> bool:
+        return isinstance(obj, kind) and all(
+            hasattr(obj, name) and (self._of_exception(obj, name), True)[1] for name in names
+        )
+
+
+class _Checked(type):
+    """Metaclass of a class whose instances are the objects that a function accepts."""
+
+    holder: list[Callable[[Any], bool]]
+
+    def __instancecheck__(cls, obj: Any) -> bool:
+        return cls.holder[0](obj)
 
 
 class _EqualTo(type):

@@ -32,7 +32,7 @@ from typing import Any
 from viper.sandbox import classes, standard
 from viper.sandbox.arrays import HAS_NUMPY
 from viper.sandbox.numpy_facade import numpy_members, wide_numpy_members
-from viper.sandbox.standard import TypeToken, offered
+from viper.sandbox.standard import OrderedDict, TypeToken, offered
 
 
 class Facade:
@@ -133,7 +133,8 @@ def build_facades(
         "statistics": _pick(statistics, _STATISTICS),
         "itertools": _pick(itertools, _ITERTOOLS),
         "collections": {
-            **_pick(collections, "Counter defaultdict OrderedDict deque"),
+            **_pick(collections, "Counter defaultdict deque"),
+            "OrderedDict": OrderedDict,
             "namedtuple": namedtuple,
             "abc": abstract,
         },

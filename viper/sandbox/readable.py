@@ -9,7 +9,7 @@ from types import GeneratorType, NoneType
 
 from viper.sandbox.arrays import HAS_NUMPY, ndarray
 from viper.sandbox.classes import Auto, Field
-from viper.sandbox.standard import READABLE
+from viper.sandbox.standard import READABLE, OrderedDict
 
 if HAS_NUMPY:
     import numpy as np
@@ -78,7 +78,7 @@ BUILTIN: dict[type, frozenset[str]] = {
     type({}.items()): _names("isdisjoint"),
     collections.Counter: _public(collections.Counter),
     collections.defaultdict: _public(collections.defaultdict, "default_factory"),
-    collections.OrderedDict: _public(collections.OrderedDict),
+    OrderedDict: _public(OrderedDict),
     collections.deque: _public(collections.deque),
     re.Match: _names(
         "group groups groupdict start end span string pos endpos lastgroup lastindex expand re"
@@ -123,7 +123,7 @@ ON_TYPES: dict[type, frozenset[str]] = {
 WRITABLE_ITEMS = frozenset(
     [
         list, dict, ndarray,
-        collections.Counter, collections.defaultdict, collections.OrderedDict, collections.deque,
+        collections.Counter, collections.defaultdict, OrderedDict, collections.deque,
     ]
 )  # fmt: skip
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import _strptime  # noqa: F401  (loaded on first use otherwise, which a locked child cannot do)
 import datetime
 import fractions
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
@@ -30,6 +31,44 @@ _MAX_LISTED = 380
 # Digits of the exponent of a fraction that is written as a text: "1e9999" is already a number of
 # 10,000 digits, and one more digit would fill the memory.
 _MAX_EXPONENT = 4
+
+
+class OrderedDict(dict[Any, Any]):
+    """``collections.OrderedDict`` on a dict, which is ordered as well.
+
+    That of CPython keeps a second list of keys, and ends the process if the ``__eq__`` of a key
+    changes it.
+    """
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]
+
+    def move_to_end(self, key: Any, last: bool = True) -> None:
+        """Move a key to the end, or to the beginning."""
+        value = self.pop(key)
+        rest = [] if last else list(self.items())
+        for name, _ in rest:
+            del self[name]
+        self[key] = value
+        self.update(rest)
+
+    def popitem(self, last: bool = True) -> tuple[Any, Any]:
+        """Remove the last item, or the first one, and return it."""
+        for key in reversed(self) if last else self:
+            return key, self.pop(key)
+        raise KeyError("dictionary is empty")
+
+    def copy(self) -> OrderedDict:
+        return OrderedDict(self)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, OrderedDict):
+            return list(self.items()) == list(other.items())
+        return dict.__eq__(self, other)
+
+    def __repr__(self) -> str:
+        items = list(self.items())
+        return f"OrderedDict({dict(items) if sys.version_info >= (3, 12) else items})"
 
 
 class TypeToken:

@@ -7,7 +7,11 @@ from typing import BinaryIO
 
 import pytest
 
+from tests.commands.test_bad_input import refused
+from tests.strategies.bench import Bench
 from viper.cli import main
+from viper.embedded import MEDIA
+from viper.errors import UsageError
 
 COMMANDS = (
     "profile new mine --out",
@@ -98,3 +102,26 @@ def test_a_place_without_room(
     said = capsys.readouterr().err
     assert ended.value.code == 2 and said.count("\n") == 1
     assert f"nothing can be written in {tmp_path} (No space left on device)" in said
+
+
+@pytest.mark.parametrize("option", ["--save", "--html"])
+def test_the_picture_of_the_query_is_not_written_over(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    suffix = ".png" if option == "--save" else ".html"
+    photo = tmp_path / f"photo{suffix}"
+    photo.write_bytes((MEDIA / "table.png").read_bytes())
+    (tmp_path / f"link{suffix}").symlink_to(photo)
+    for name in (photo, tmp_path / f"link{suffix}"):
+        said = refused(capsys, "run", str(photo), "how many balls?", option, str(name))
+        assert "is the input" in said
+    assert photo.read_bytes() == (MEDIA / "table.png").read_bytes()
+
+
+def test_a_result_is_not_saved_over_its_picture(tmp_path: Path) -> None:
+    photo = tmp_path / "photo.png"
+    photo.write_bytes((MEDIA / "table.png").read_bytes())
+    result = Bench(["answer = 1"]).reasoner.run(str(photo), "how many?")
+    with pytest.raises(UsageError, match="is the input"):
+        result.save(photo)
+    assert photo.read_bytes() == (MEDIA / "table.png").read_bytes()

@@ -135,3 +135,22 @@ def test_tool_calls_show_boxes_from_the_top_left_corner() -> None:
 def test_a_patch_that_a_program_invented_is_shown_as_it_is() -> None:
     call = ToolCall(0, "find", ({"kind": "patch", "fields": ["image9", "a"]},), {}, None, 0.0)
     assert call_line(call, media_from(picture())).startswith("find(patch(image9, a)) -> None")
+
+
+CLEAR = "\x1b]0;title\x07\x1b[2J\u202e"
+
+
+def test_what_a_program_says_reaches_no_terminal_raw(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    bench = Bench([])
+    program = f"print({CLEAR!r})\nanswer = {CLEAR!r}"
+    assert print_result(bench.reasoner.execute(program, picture()), None, as_json=False) == 0
+    failing = bench.reasoner.execute(f"raise ValueError({CLEAR!r})", picture())
+    assert print_result(failing, None, as_json=False) == 1
+    asking = bench.reasoner.execute(f"answer = ImagePatch(image).find({CLEAR!r})", picture())
+    print_result(asking, None, as_json=False)
+    shown = capsys.readouterr()
+    for text in (shown.out, shown.err):
+        assert "\x1b]" not in text and "\x1b[2J" not in text and "\u202e" not in text
+    assert "\\x1b]0;title" in shown.out

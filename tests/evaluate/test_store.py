@@ -17,6 +17,7 @@ from tests.test_record import TRACE
 from viper.data.registry import choose
 from viper.data.sample import DatasetSpec, Sample
 from viper.errors import StoreError, UsageError
+from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.runs.manifest import MANIFEST_VERSION, Manifest, SetDescription
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import Prediction
@@ -349,3 +350,25 @@ def test_reading_ten_thousand_rows_keeps_a_page_in_memory(tmp_path: Path) -> Non
         finally:
             tracemalloc.stop()
     assert count == 10_000 and peak < early * 1.5
+
+
+@pytest.mark.parametrize("limit", [9, 12, 16, 24])
+def test_a_run_of_a_drawn_set_is_extended_to_a_larger_limit(limit: int, tmp_path: Path) -> None:
+    """Of these sets, each family has a part of the limit, one family after the other."""
+    evaluation = Evaluation("world", DatasetSpec(None, "val", 0), 8)
+
+    def draw(limit: int | None) -> list[Sample]:
+        return replace(evaluation, limit=limit).samples()
+
+    def manifest(limit: int) -> Manifest:
+        spec = replace(evaluation, limit=limit).located()
+        return a_manifest(set=SetDescription.of("world", spec, draw(limit)))
+
+    before, after = draw(8), draw(limit)
+    with RunStore.create(tmp_path, manifest(8)) as store:
+        for place, sample in enumerate(before):
+            store.add(place, replace(a_row(place), sample_id=sample.sample_id))
+    with RunStore.resume(tmp_path, manifest(limit), after, draw) as store:
+        names = [sample.sample_id for sample in after]
+        assert positions(store) == {each.sample_id: names.index(each.sample_id) for each in before}
+        assert store.manifest.set.limit == limit

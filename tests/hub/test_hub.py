@@ -12,6 +12,7 @@ import subprocess
 import sys
 from inspect import signature
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -404,3 +405,17 @@ def test_forbidden_hub_is_not_asked(hub: Hub, monkeypatch: pytest.MonkeyPatch, r
     message = error_of("org/model", local_only=reason == "local_only")
     assert "is not on this disk" in message and f"{reason} forbids the hub" in message
     assert hub.requests == []
+
+
+def test_a_whole_file_with_other_bytes_is_thrown_away(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from huggingface_hub import file_download
+
+    def http_get(url: str, file: IO[bytes], **_: object) -> None:
+        file.write(bytes(len(WEIGHTS)))
+
+    hub.add("org/model", FILES)
+    monkeypatch.setattr(file_download, "http_get", http_get)
+    assert "model.safetensors arrived damaged" in error_of("org/model")
+    assert stored("org/model").state == "partial"

@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import json
+from html import escape
 
 import pytest
 
@@ -130,3 +131,50 @@ def test_which_files_are_taken(tmp_path):
     (tmp_path / "none").mkdir()
     with pytest.raises(UsageError, match=r"nothing to index there; known: \.jsonl, "):
         text_files([tmp_path / "none"])
+
+
+def dump_of(*texts):
+    pages = "".join(
+        f"<page><title>T{number}</title><ns>0</ns><revision><text>{escape(text)}</text></revision>"
+        "</page>"
+        for number, text in enumerate(texts)
+    )
+    return f"<mediawiki>{pages}</mediawiki>"
+
+
+def test_references_and_tables_in_each_other_are_left_out(tmp_path):
+    pytest.importorskip("mwparserfromhell")
+    found = read(
+        tmp_path / "dump.xml",
+        dump_of(
+            "A lamp.\n{|\n| cell <ref>source</ref>\n|}\nBy Tarnix.",
+            "One <ref>x <ref>y</ref> z</ref>two.",
+            "<gallery>a.png|<ref>b</ref></gallery>Three.",
+        ),
+    )
+    assert [one.text.split() for one in found] == [
+        ["A", "lamp.", "By", "Tarnix."], ["One", "two."], ["Three."],
+    ]  # fmt: skip
+    assert not any(one.unread for one in found)
+
+
+def test_an_article_that_cannot_be_read_is_told_and_the_others_are_read(tmp_path):
+    pytest.importorskip("mwparserfromhell")
+    bombs = ["<ref>" * 60_000, "{{a|" * 20_000, "[[a|" * 20_000, "}}" * 9_000 + "{{" * 9_000]
+    found = read(tmp_path / "dump.xml", dump_of("One.", *bombs, "Two."))
+    assert [one.text for one in found] == ["One.", "", "", "", "", "Two."]
+    assert all("not closed" in one.unread for one in found[1:-1])
+
+
+def test_a_long_dump_takes_no_more_memory_than_a_short_one(tmp_path):
+    pytest.importorskip("mwparserfromhell")
+    import tracemalloc
+
+    peaks = []
+    for count in (50, 5_000):
+        (tmp_path / "dump.xml").write_text(dump_of(*["A lamp by Tarnix."] * count))
+        tracemalloc.start()
+        assert sum(1 for _ in documents(tmp_path / "dump.xml")) == count
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < peaks[0] + 500_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -79,3 +80,30 @@ def test_a_broken_cache_of_replies_is_one_line(tmp_path: Path) -> None:
     path.write_bytes(b"no database" * 999)
     with pytest.raises(StoreError, match="llm-cache.db: damaged, .*; delete it to begin anew"):
         SqliteStore(path)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DROP TABLE things; CREATE VIEW things AS WITH RECURSIVE n(name) AS "
+        "(SELECT 1 UNION ALL SELECT name + 1 FROM n) SELECT name FROM n",
+        "CREATE TRIGGER quiet AFTER INSERT ON things BEGIN DELETE FROM things; END",
+        "CREATE TABLE more (name TEXT)",
+        "DROP TABLE things; CREATE VIRTUAL TABLE things USING fts5(name)",
+    ],
+)
+@pytest.mark.parametrize("opened", [open_to_read, open_to_write])
+def test_a_file_with_other_tables_views_or_triggers_is_refused(
+    statement: str, opened: Callable[..., sqlite3.Connection], tmp_path: Path
+) -> None:
+    path = tmp_path / "things.db"
+    with closing(open_to_write(path, FORM)) as made:
+        made.executescript(statement)
+    with pytest.raises(StoreError, match="of another program"):
+        opened(path, FORM)
+
+
+def test_a_value_of_zeros_does_not_fill_the_memory(tmp_path: Path) -> None:
+    path = tmp_path / "things.db"
+    with closing(open_to_write(path, FORM)) as made, pytest.raises(sqlite3.Error, match="too big"):
+        made.execute("INSERT INTO things VALUES (zeroblob(500000000))")

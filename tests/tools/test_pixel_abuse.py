@@ -230,3 +230,17 @@ def test_the_arrays_behind_cannot_be_written(sandbox: Sandbox) -> None:
 
 def test_the_suite_is_large_enough() -> None:
     assert len(set(ATTEMPTS.values())) + len(HARMLESS) >= 240
+
+
+def test_a_rotation_is_refused_before_it_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    from PIL import Image
+
+    from viper.errors import ToolError
+    from viper.tools.pixels import rotate
+
+    def computed(*_: object, **__: object) -> None:
+        raise AssertionError("computed")
+
+    monkeypatch.setattr(Image.Image, "rotate", computed)
+    with pytest.raises(ToolError, match="the picture would have"):
+        rotate(np.zeros((3_000, 3_000, 3), np.uint8), 45)

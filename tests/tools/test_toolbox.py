@@ -242,7 +242,7 @@ def test_language_tools() -> None:
         ("find", (Ref("patch", ("image7", 0, 0, 1, 1)), "cube"), "no picture 'image7'"),
         ("find", (Ref("patch", ("image0", "a", 0, 1, 1)), "cube"), "ValueError"),
         ("compute_depth", (Ref("patch", ("image0", 5, 5, 5, 5)),), "empty"),
-        ("best_image_match", ([], "red"), "at least one patch"),
+        ("best_image_match", ([], "red"), "1 to 1,000 patches"),
         ("locate_event", (WHOLE, "x"), "expected a video segment"),
         ("caption_video", (VIDEO, "x"), "no video"),
         ("find", (WHOLE,), "TypeError"),
@@ -287,3 +287,28 @@ def test_threads_share_one_forward() -> None:
         thread.join()
     assert len(bench.detector.encoded) == 1
     assert [len(session.calls[0].result) for session in sessions] == [2] * 8
+
+
+def test_a_call_is_refused_that_would_hold_a_worker_for_minutes() -> None:
+    session = Bench().session()
+    for name, *arguments in (
+        ("best_text_match", WHOLE, ["a"] * 60_000),
+        ("best_image_match", [WHOLE] * 60_000, "a"),
+        ("select_answer", "x" * 1_000_000, "why?", ["a", "b"]),
+    ):
+        with pytest.raises(ToolError, match="at most|1 to 1,000 patches"):
+            session.call(name, tuple(arguments), {}, None)
+
+
+def test_a_call_that_asks_many_times_ends_when_the_run_is_cancelled() -> None:
+    cancel = threading.Event()
+    session = Bench().session(cancel=cancel)
+    encode = session.encoded
+
+    def encoded(*arguments: object) -> object:
+        cancel.set()
+        return encode(*arguments)
+
+    session.encoded = encoded
+    with pytest.raises(CancelledError):
+        session.call("verify_property", (WHOLE, "cube", "red"), {}, None)

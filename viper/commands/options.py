@@ -270,8 +270,8 @@ api_option: Decorator = click.option("--api", cls=Option, section=PROGRAMS,
          "own routines, or several joined by +.")
 
 
-page_option: Decorator = click.option("--page", cls=Option, type=click.IntRange(1), default=1,
-    metavar="N", help="Page of a file with several, such as a TIFF.")
+page_option: Decorator = click.option("--page", cls=Option, section=MACHINE, default=1,
+    type=click.IntRange(1), metavar="N", help="Page of a file with several, such as a TIFF.")
 
 
 def read_media(paths: Sequence[str], page: int) -> Media:

@@ -31,7 +31,7 @@ from viper.data.nextqa import nextqa_sample
 from viper.data.sample import DatasetSpec, Finding, Sample
 from viper.data.source import Record, SourceFile
 from viper.errors import DataError, MediaError, MissingExtraError
-from viper.models.media_files import MAX_IMAGE_PIXELS, PICTURE_FORMATS
+from viper.models.media_files import MAX_IMAGE_PIXELS, PICTURE_FORMATS, register_formats
 from viper.models.vision.roles import Pixels
 from viper.plugins import need_packages
 
@@ -114,6 +114,7 @@ def decoded(data: bytes, where: str, formats: Sequence[str] = PICTURE_FORMATS) -
     """
     from PIL import Image
 
+    register_formats()
     try:
         with Image.open(BytesIO(data), formats=tuple(formats)) as image:
             if image.width * image.height > MAX_IMAGE_PIXELS:

@@ -113,9 +113,7 @@ def opened(path: Path, page: int, picture: bool) -> Iterator[OpenedFile]:
     from PIL import UnidentifiedImageError
 
     silence_pillow()
-    import pillow_heif
-
-    pillow_heif.register_heif_opener()
+    register_formats()
     with ExitStack() as stack:
         image = None
         with _picture_errors(path), suppress(UnidentifiedImageError):
@@ -188,6 +186,13 @@ def _video_errors(path: Path) -> Iterator[None]:
                 "expected a picture such as PNG or JPEG, or a video such as MP4 or WebM"
             )
         raise MediaError(f"{path}: is {problem}") from None
+
+
+def register_formats() -> None:
+    """Let Pillow read the pictures of phones (HEIC)."""
+    import pillow_heif
+
+    pillow_heif.register_heif_opener()
 
 
 def silence_pillow() -> None:

@@ -157,7 +157,7 @@ def best_description_from_options(
 def best_image_match(session: ToolSession, list_patches: Any, content: Any) -> int:
     """Return the index of the patch that fits the content (one text or several) best."""
     if not isinstance(list_patches, list | tuple) or not 1 <= len(list_patches) <= MAX_ITEMS:
-        raise ToolError("best_image_match needs at least one patch")
+        raise ToolError(f"best_image_match needs 1 to {MAX_ITEMS:,} patches")
     texts = _texts([content] if isinstance(content, str) else content, "content")
     regions = [session.region(patch) for patch in list_patches]
     return int(np.argmax(similarities(session, regions, texts).mean(axis=1)))

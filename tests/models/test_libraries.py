@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from viper.errors import ModelError
+
 BEGIN = """
 import gc, sys
 from viper.models.libraries import import_libraries
@@ -38,3 +40,15 @@ def test_the_end_of_the_process_frees_everything() -> None:
         [sys.executable, "-c", f"import triton.language\n{BEGIN}"], capture_output=True, check=True
     )
     assert done.stderr == b""
+
+
+def test_a_library_that_cannot_be_loaded_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    from viper.models import libraries
+
+    def import_module(name: str) -> None:
+        raise ImportError("libtorch.so: failed to map segment from shared object")
+
+    monkeypatch.setattr(libraries, "_LIBRARIES", ("torch", "not-there-yet"))
+    monkeypatch.setattr(libraries.importlib, "import_module", import_module)
+    with pytest.raises(ModelError, match="torch is installed and cannot be loaded .* memory"):
+        libraries.import_libraries()

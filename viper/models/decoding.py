@@ -22,7 +22,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -183,7 +183,9 @@ class _Worker:
                 raise MediaError(
                     f"{self._path}: takes too long to decode; cut it, or save it again as MP4"
                 )
-        data, descriptors, _, _ = socket.recv_fds(self.channel, MESSAGE_BYTES, 1)
+        data, descriptors = b"", list[int]()
+        with suppress(ConnectionError):  # it ended before it had read everything
+            data, descriptors, _, _ = socket.recv_fds(self.channel, MESSAGE_BYTES, 1)
         if not data:
             self.end()
             raise MediaError(
@@ -271,5 +273,6 @@ _WORKERS = _Workers()
 
 
 def send(channel: socket.socket, message: dict[str, Any], *descriptors: int) -> None:
-    """Send a message to the other side, with open files."""
-    socket.send_fds(channel, [json.dumps(message).encode()], descriptors)
+    """Send a message to the other side, with open files. If that has ended, reading tells."""
+    with suppress(ConnectionError):
+        socket.send_fds(channel, [json.dumps(message).encode()], descriptors)

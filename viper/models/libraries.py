@@ -11,9 +11,10 @@ import gc
 import importlib
 import sys
 import threading
-from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+from viper.errors import ModelError
 
 # Modules that the first model would import one by one; the last one says that all are there.
 _LIBRARIES = (
@@ -58,6 +59,9 @@ def import_libraries() -> None:
     """Import torch and transformers, once in a process.
 
     The garbage collector no longer looks at objects that exist when this returns.
+
+    Raises:
+        ModelError: one of them is installed and cannot be loaded.
     """
     with _LOCK:
         if _LIBRARIES[-1] in sys.modules:
@@ -67,8 +71,15 @@ def import_libraries() -> None:
         gc.disable()
         try:
             for name in _LIBRARIES:
-                with suppress(ImportError):  # the backend that needs it says so
+                try:
                     importlib.import_module(name)
+                except ModuleNotFoundError:
+                    pass  # the backend that needs it says so
+                except ImportError as error:
+                    raise ModelError(
+                        f"{name.partition('.')[0]} is installed and cannot be loaded ({error}); "
+                        "is memory limited (ulimit -v)?"
+                    ) from None
         finally:
             gc.freeze()
             atexit.register(gc.unfreeze)  # some libraries report what the end did not free

@@ -153,7 +153,7 @@ class Guards:
             return self._of_exception(obj, name)
         return self._refuse(obj, name)
 
-    def _of_exception(self, obj: BaseException, name: str) -> Any:
+    def _of_exception(self, obj: Any, name: str) -> Any:
         """Return an attribute of an exception if programs may hold all of it.
 
         A library puts its own objects into some exceptions, such as a ufunc of numpy.

@@ -132,11 +132,12 @@ class Pool:
         with self._lock:
             self._ensure_started()
 
-    def take(self, arrays: Arrays | None = None) -> Child:
+    def take(self, arrays: Arrays | None = None, *, again: bool = True) -> Child:
         """Return a fresh child that is locked and ready.
 
         Args:
             arrays: arrays that the child maps read-only; None for a child without.
+            again: try once more if the child has been ended from outside.
 
         Raises:
             SandboxHostError: no child could be started.
@@ -159,10 +160,15 @@ class Pool:
         try:  # the child reports when it has locked itself
             meta, _ = child.channel.receive(time.monotonic() + _BOOT_S)
             child.layers = tuple(Layer(*layer) for layer in meta["layers"])
+            if not child.channel.wait(0):
+                return child
+            problem = "it was ended from outside"
         except (wire.WireError, KeyError, TypeError) as error:
-            child.kill()
-            raise SandboxHostError(f"a sandbox process did not start: {error}") from None
-        return child
+            problem = str(error)
+        child.kill()
+        if again:  # a process that was ended while it waited is no fault of the program
+            return self.take(arrays, again=False)
+        raise SandboxHostError(f"a sandbox process did not start: {problem}")
 
     @property
     def zygote_pid(self) -> int | None:

@@ -20,10 +20,17 @@ from viper.sandbox.turn import TurnRunner
 from viper.schema import Failure
 
 Mode = Literal["strict", "weak"]
-# Layers without which strict mode refuses to run. The other layers are absent on some machines
-# (an old kernel has no Landlock, an ordinary user cannot change the uid); seccomp alone still keeps
-# files, sockets and other processes out of reach.
-REQUIRED_LAYERS = ("seccomp",)
+# Layers without which strict mode refuses to run, and what their absence costs. Landlock is not
+# among them: kernels before 5.13 have none, and seccomp alone keeps files and sockets out of reach.
+REQUIRED_LAYERS: Mapping[str, str] = {
+    "seccomp": "a program that breaks out of Python could call the system",
+    "rlimits": "a program could fill the memory of this machine and compute without end",
+    "descriptors": "a program that breaks out of Python could use open files of this process",
+    "uid": "a program that breaks out of Python would have the rights of root",
+    "pdeathsig": "a program could outlive this process",
+    "dumpable": "another program of this user could read its memory",
+    "no_new_privs": "a program that breaks out of Python could gain rights by set-user-id files",
+}
 
 
 class Sandbox:
@@ -122,8 +129,8 @@ class Sandbox:
             if name in missing:
                 child.kill()
                 raise SandboxUnavailableError(
-                    f"the sandbox layer {name} is missing: {missing[name].detail}; "
-                    "or run without it: --sandbox=weak"
+                    f"the sandbox layer {name} is missing ({missing[name].detail}): "
+                    f"{REQUIRED_LAYERS[name]}; or run without it: --sandbox=weak"
                 )
         return Session(self._pool, child, tools or self._tools, self.limits)
 

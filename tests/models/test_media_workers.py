@@ -200,3 +200,15 @@ def test_what_a_cut_video_lost_is_told(tmp_path: Path) -> None:
     path.write_bytes(data[: len(data) // 2])
     half = media_from(path)
     assert half.video is not None and 0 < len(half.video) < len(whole.video)
+
+
+def test_a_worker_imports_nothing_from_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder may be a stranger's: a module of his would run in place of the library's."""
+    for name in ("re", "numpy", "PIL"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    decoding._WORKERS.end()
+    assert decode_ramp(tmp_path) and not (tmp_path / "ran").exists()

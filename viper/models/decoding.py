@@ -47,6 +47,14 @@ _PIXELS_AT_ONCE = 100_000_000
 # More would not decode faster.
 _MOST_IDLE = os.cpu_count() or 1
 
+# Imports nothing from the working folder or that of a script, which may be a stranger's or hold a
+# module with the name of a library's.
+_START = (
+    "import sys; sys.path.append(sys.argv[1]); "
+    "from viper.models.media_files import main; main(int(sys.argv[2]))"
+)
+_HOME = Path(__file__).resolve().parents[2]
+
 # Seconds after which a cancelled request is noticed.
 _POLL_S = 0.05
 
@@ -138,9 +146,8 @@ class _Worker:
         self.channel, theirs = socket.socketpair()
         with theirs:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "viper.models.media_files", str(theirs.fileno())],
+                [sys.executable, "-P", "-c", _START, str(_HOME), str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

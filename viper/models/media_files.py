@@ -18,7 +18,6 @@ import resource
 import signal
 import socket
 import struct
-import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -358,7 +357,3 @@ def _shared(size: int) -> Iterator[tuple[int, mmap.mmap]]:
     os.ftruncate(descriptor, size)
     yield descriptor, mmap.mmap(descriptor, size)
     os.close(descriptor)
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))

@@ -200,6 +200,7 @@ def test_what_a_cut_video_lost_is_told(tmp_path: Path) -> None:
     path.write_bytes(data[: len(data) // 2])
     half = media_from(path)
     assert half.video is not None and 0 < len(half.video) < len(whole.video)
+    assert "is cut: " in half.notes[0] and " of 5.0 s" in half.notes[0]
 
 
 def test_a_worker_imports_nothing_from_the_working_folder(

@@ -90,9 +90,10 @@ def limited(
         yield limits
         return
     allowed = DECODE_S if seconds is None else max(0.0, min(seconds, DECODE_S))
-    token = _LIMITS.set(Limited(time.monotonic() + allowed, cancel=cancel))
+    limits = Limited(time.monotonic() + allowed, cancel=cancel)
+    token = _LIMITS.set(limits)
     try:
-        yield _LIMITS.get() or Limited()
+        yield limits
     finally:
         _LIMITS.reset(token)
 

@@ -266,11 +266,14 @@ def _decode_video(container: Any, path: Path, file: OpenedFile) -> Pixels:
     """Return the kept frames of a video, turned as a player shows them."""
 
     def frames() -> Iterator[Callable[[], Pixels]]:
-        count = 0
+        count, end = 0, 0.0
         try:
             for frame in container.decode(video=0):
-                count += 1
+                count, end = count + 1, frame.time or end
                 yield partial(pixels_of, frame)
+            whole = (container.duration or 0) / 1e6  # as the header has it, in microseconds
+            if end < whole - max(1.0, whole / 10):  # a soundtrack may be a little longer
+                file.notes.append(f"{path.name} is cut: {end:.1f} of {whole:.1f} s are there")
         except av.error.FFmpegError:
             if not count:
                 raise
@@ -354,6 +357,8 @@ def _shared(size: int) -> Iterator[tuple[int, mmap.mmap]]:
     else:
         with tempfile.TemporaryFile() as file:
             descriptor = os.dup(file.fileno())
-    os.ftruncate(descriptor, size)
-    yield descriptor, mmap.mmap(descriptor, size)
-    os.close(descriptor)
+    try:
+        os.ftruncate(descriptor, size)
+        yield descriptor, mmap.mmap(descriptor, size)
+    finally:
+        os.close(descriptor)

@@ -55,6 +55,10 @@ _START = (
 )
 _HOME = Path(__file__).resolve().parents[2]
 
+# Lets glibc keep the memory of one photograph for the next: asking the system for it anew takes a
+# third of the time of decoding. Pictures beyond 8 megapixels are returned.
+_KEPT_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(64 << 20)}
+
 # Seconds after which a cancelled request is noticed.
 _POLL_S = 0.05
 
@@ -152,6 +156,7 @@ class _Worker:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
+                env={**os.environ, **_KEPT_MEMORY},
             )
         self._path = Path()
         self._limits = Limited()
@@ -175,10 +180,8 @@ class _Worker:
         reply, descriptors = self._receive()
         with os.fdopen(descriptors[0], "rb") as file:
             shape = reply["shape"]
-            flags = mmap.MAP_PRIVATE | getattr(mmap, "MAP_POPULATE", 0)
-            memory = mmap.mmap(
-                file.fileno(), int(np.prod(shape)), flags, mmap.PROT_READ | mmap.PROT_WRITE
-            )
+            flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)  # one call, not one a page
+            memory = mmap.mmap(file.fileno(), int(np.prod(shape)), flags)
         pixels = np.frombuffer(memory, np.uint8).reshape(shape)
         return Decoded(pixels, tuple(reply["indices"]), tuple(reply["notes"]))
 

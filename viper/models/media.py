@@ -224,7 +224,7 @@ def _image_of(item: Any) -> Pixels:
         return _checked(item, "array")
     if hasattr(item, "convert") and hasattr(item, "size"):
         silence_pillow()
-        return rgb(item)
+        return np.array(rgb(item.copy()))
     raise MediaError(f"{type(item).__name__} is no media; expected a path, an array or a picture")
 
 

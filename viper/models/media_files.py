@@ -25,7 +25,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -230,7 +230,7 @@ def rgb(image: Any) -> Pixels:
     """
     from PIL import ImageOps
 
-    image = ImageOps.exif_transpose(image)
+    ImageOps.exif_transpose(image, in_place=True)
     if image.mode in ("I;16", "I;16B", "I;16L", "I", "F"):
         values = np.asarray(image)
         top = 65535.0 if values.max(initial=0) > 255 else 255.0
@@ -242,7 +242,7 @@ def rgb(image: Any) -> Pixels:
         image = image.convert("RGBA")
         canvas = Image.new("RGBA", image.size, (255, 255, 255, 255))
         image = Image.alpha_composite(canvas, image)
-    return np.array(image.convert("RGB"), dtype=np.uint8)
+    return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
 
 
 def _decode_animation(image: Any, file: OpenedFile) -> Pixels:
@@ -343,22 +343,13 @@ def _serve(channel: socket.socket, asked: dict[str, Any]) -> None:
         if not channel.recv(MESSAGE_BYTES):
             return
         pixels = file.decode(file)
-        with _shared(pixels.nbytes) as (descriptor, memory):
-            np.copyto(np.frombuffer(memory, np.uint8).reshape(pixels.shape), pixels)
+        with _shared_memory() as shared:
+            shared.write(np.ascontiguousarray(pixels))  # a mapping would cost a fault a page
             reply = {"shape": pixels.shape, "indices": file.indices, "notes": file.notes}
-            send(channel, reply, descriptor)
+            send(channel, reply, shared.fileno())
 
 
-@contextmanager
-def _shared(size: int) -> Iterator[tuple[int, mmap.mmap]]:
-    """Yield a descriptor of shared memory, and its content."""
+def _shared_memory() -> BinaryIO:
     if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("pixels")
-    else:
-        with tempfile.TemporaryFile() as file:
-            descriptor = os.dup(file.fileno())
-    try:
-        os.ftruncate(descriptor, size)
-        yield descriptor, mmap.mmap(descriptor, size)
-    finally:
-        os.close(descriptor)
+        return os.fdopen(os.memfd_create("pixels"), "wb", buffering=0)
+    return tempfile.TemporaryFile(buffering=0)

@@ -37,6 +37,18 @@ def test_a_connection_that_sends_no_request_is_closed(monkeypatch: pytest.Monkey
             assert silent.recv(100) == b""
 
 
+def test_a_kept_connection_must_send_its_next_request_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "HEAD_S", 0.5)
+    with served() as server:
+        url = server.client.base_url
+        with socket.create_connection((url.host, url.port or 80), timeout=WAIT_S) as kept:
+            kept.sendall(b"GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n")
+            assert kept.recv(100).startswith(b"HTTP/1.1 200")
+            kept.sendall(b"GET /healthz HTT")
+            while kept.recv(100):
+                pass
+
+
 def test_health_checks_are_outside_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "SPARE_CONNECTIONS", 0)
     monkeypatch.setattr(service, "SILENT_CONNECTIONS", 1_000)

@@ -160,27 +160,42 @@ class LineFormatter(logging.Formatter):
 
 
 class BoundedProtocol(H11Protocol):
-    """Connection that has to send a request soon; of each client few may wait before it.
+    """Connection that has to send each request soon; of each client few may wait before one.
 
     Health checks are answered whatever the number of connections.
     """
 
+    _head_timer: asyncio.TimerHandle | None = None
+
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._concurrency, self._begun = self.limit_concurrency, self.loop.time()
-        self.loop.call_later(HEAD_S, self._close_silent)
+        self._concurrency = self.limit_concurrency
+        self._await_head()
         silent = [
             each
             for each in self.connections
-            if isinstance(each, BoundedProtocol) and each.cycle is None
-            if not each.transport.is_closing()
+            if isinstance(each, BoundedProtocol) and each._is_silent()
             if (each.client or ("",))[0] == (self.client or ("",))[0]
         ]
         if len(silent) > SILENT_CONNECTIONS:
             min(silent, key=lambda each: each._begun)._close_silent()
 
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._await_head()
+
+    def _await_head(self) -> None:
+        self._begun = self.loop.time()
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+        self._head_timer = self.loop.call_later(HEAD_S, self._close_silent)
+
+    def _is_silent(self) -> bool:
+        between = self.cycle is None or self.cycle.response_complete
+        return between and not self.transport.is_closing()
+
     def _close_silent(self) -> None:
-        if self.cycle is None and not self.transport.is_closing():
+        if self._is_silent():
             self.transport.close()
 
     def handle_events(self) -> None:

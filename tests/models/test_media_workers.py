@@ -6,6 +6,7 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,9 @@ def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     Image.fromarray(np.zeros((9_000, 9_000), np.uint16)).save(path, compress_level=9)
     assert path.stat().st_size < 400_000
     assert media_from(path).images[0].shape == (9_000, 9_000, 3)
+    for worker in descendants_here():
+        status = Path(f"/proc/{worker}/status").read_text()
+        assert int(status.split("VmHWM:")[1].split()[0]) < 1_500_000  # KB
 
 
 def test_workers_stay_for_the_next_file(tmp_path: Path) -> None:
@@ -181,6 +185,23 @@ def test_videos_are_turned_as_players_show_them(tmp_path: Path) -> None:
     video = media_from(path).video
     assert video is not None and video.shape[1:] == (64, 48, 3)
     assert video[0, 8, 24, 0] > 200 > video[0, 56, 24, 0]
+
+
+def test_frames_are_spread_over_the_time_and_not_over_their_number(tmp_path: Path) -> None:
+    path = tmp_path / "phone.mkv"
+    import av
+
+    times = [*range(0, 2_000, 20), *range(2_000, 8_000, 100)]  # ms: fast for 2 s, slow for 6
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("mpeg4", rate=50)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+        for image, time_ms in zip(frames(len(times)), times, strict=True):
+            frame = av.VideoFrame.from_ndarray(image, format="rgb24")
+            frame.pts, frame.time_base = time_ms // 20, Fraction(1, 50)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    kept = [times[index] for index in media_from(path).frame_indices]
+    assert len(kept) > 25 and sum(time_ms < 2_000 for time_ms in kept) / len(kept) < 0.35
 
 
 def test_what_a_cut_video_lost_is_told(tmp_path: Path) -> None:

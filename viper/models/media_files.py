@@ -53,6 +53,9 @@ MAX_FRAME_SIDE = 960
 MAX_DECODED_FRAMES = 20_000
 
 
+# A longer gap between frames is taken for a break in the video's clock, not for a still scene.
+_MAX_GAP_S = 10.0
+
 # Formats that Pillow may detect; its EPS reader, for example, starts another program.
 PICTURE_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF", "HEIF")
 
@@ -248,11 +251,11 @@ def rgb(image: Any) -> Pixels:
 def _decode_animation(image: Any, file: OpenedFile) -> Pixels:
     """Return the kept frames of an animated picture."""
 
-    def frames() -> Iterator[Callable[[], Pixels]]:
+    def frames() -> Iterator[tuple[int, Callable[[], Pixels]]]:
         with suppress(EOFError):
             for number in itertools.count():
                 image.seek(number)
-                yield frame
+                yield number, frame
 
     def frame() -> Pixels:
         shown = image.copy()
@@ -265,12 +268,16 @@ def _decode_animation(image: Any, file: OpenedFile) -> Pixels:
 def _decode_video(container: Any, path: Path, file: OpenedFile) -> Pixels:
     """Return the kept frames of a video, turned as a player shows them."""
 
-    def frames() -> Iterator[Callable[[], Pixels]]:
-        count, end = 0, 0.0
+    rate = float(container.streams.video[0].average_rate or 1)
+
+    def frames() -> Iterator[tuple[int, Callable[[], Pixels]]]:
+        count, end, position = 0, 0.0, 0.0
         try:
             for frame in container.decode(video=0):
-                count, end = count + 1, frame.time or end
-                yield partial(pixels_of, frame)
+                time = end + 1 / rate if frame.time is None else frame.time
+                position += min(max(time - end, 0.0), _MAX_GAP_S) * rate if count else 0
+                count, end = count + 1, time
+                yield round(position), partial(pixels_of, frame)
             whole = (container.duration or 0) / 1e6  # as the header has it, in microseconds
             if end < whole - max(1.0, whole / 10):  # a soundtrack may be a little longer
                 file.notes.append(f"{path.name} is cut: {end:.1f} of {whole:.1f} s are there")
@@ -291,29 +298,33 @@ def _decode_video(container: Any, path: Path, file: OpenedFile) -> Pixels:
     return pixels
 
 
-def _spread(frames: Iterator[Callable[[], Pixels]], file: OpenedFile) -> Pixels:
-    """Return up to MAX_FRAMES evenly spread frames, and note their indices.
+def _spread(frames: Iterator[tuple[int, Callable[[], Pixels]]], file: OpenedFile) -> Pixels:
+    """Return up to MAX_FRAMES frames at even distances in time, and note their indices.
 
-    The step doubles whenever there are too many. Frames of another size than the first are left
+    The distance doubles whenever there are too many. Frames of another size than the first are left
     out.
+
+    Args:
+        frames: each with its time, counted in frames of average length.
     """
-    kept: list[Pixels] = []
+    kept: list[tuple[int, int, Pixels]] = []  # time, index, pixels
     step = 1
-    for index, pixels_of in enumerate(frames):
+    for index, (time, pixels_of) in enumerate(frames):
         if index >= MAX_DECODED_FRAMES:
             file.notes.append(f"only the first {MAX_DECODED_FRAMES:,} frames are read")
             break
-        if index % step:
+        if step > 1 and time // step <= kept[-1][0] // step:
             continue
-        if len(kept) == MAX_FRAMES:
-            kept, file.indices, step = kept[::2], file.indices[::2], step * 2
-            if index % step:
-                continue
         pixels = pixels_of()
-        if not kept or pixels.shape == kept[0].shape:
-            kept.append(pixels)
-            file.indices.append(index)
-    return np.stack(kept) if kept else np.empty((0, 0, 0, 3), np.uint8)
+        if not kept or pixels.shape == kept[0][2].shape:
+            kept.append((time, index, pixels))
+        while len(kept) > MAX_FRAMES:
+            step *= 2
+            slots = [time // step for time, *_ in kept]
+            kept = [each for number, each in enumerate(kept)
+                    if not number or slots[number] > slots[number - 1]]  # fmt: skip
+    file.indices.extend(index for _, index, _ in kept)
+    return np.stack([pixels for *_, pixels in kept]) if kept else np.empty((0, 0, 0, 3), np.uint8)
 
 
 def main(descriptor: int) -> None:

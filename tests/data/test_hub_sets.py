@@ -114,7 +114,7 @@ def test_rows_that_are_off(tmp_path: Path, change: dict[str, Any], says: str) ->
 def test_a_picture_that_is_a_path_is_not_followed(tmp_path: Path) -> None:
     miniature.picture(tmp_path / "secret.png")
     row = {"image": {"path": str(tmp_path / "secret.png"), "bytes": None}}
-    with pytest.raises(MediaError, match="7.png: no picture that can be read"):
+    with pytest.raises(MediaError, match="7.png: is no picture"):
         HubPicture([row], 0, "7.png")()
 
 

@@ -18,7 +18,7 @@ from tests.processes import descendants
 from viper.errors import CancelledError, MediaError
 from viper.models import decoding
 from viper.models.decoding import decode, limited
-from viper.models.media import load_media, media_from, write_mp4
+from viper.models.media import load_media, media_from, picture_from, write_mp4
 
 RAMP = np.tile(np.linspace(0, 255, 64, dtype=np.uint8)[None, :, None], (48, 1, 3))
 
@@ -234,3 +234,10 @@ def test_a_worker_imports_nothing_from_the_working_folder(
     monkeypatch.syspath_prepend(str(tmp_path))
     decoding._WORKERS.end()
     assert decode_ramp(tmp_path) and not (tmp_path / "ran").exists()
+
+
+def test_pictures_inside_other_files_are_decoded_in_workers_too(endless: Path) -> None:
+    with limited() as limits:
+        limits.pixels = 5_000
+        with pytest.raises(MediaError, match=r"^row 7: 630,000 pixels; at most"):
+            picture_from(endless.read_bytes(), "row 7")

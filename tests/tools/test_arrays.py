@@ -129,7 +129,7 @@ def test_an_array_that_is_no_picture_is_logged_by_shape() -> None:
     assert logged(np.zeros((2, 2))) == {"kind": "array", "shape": [2, 2], "dtype": "float64"}
     kept = logged(scene())
     assert (from_plain(kept) == scene()).all()
-    with pytest.raises(ToolError, match="cannot be read"):
+    with pytest.raises(ToolError, match="is no picture"):
         from_plain({**kept, "png": "AAAA"})
 
 

@@ -19,19 +19,16 @@ from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from viper.data.gqa import gqa_groups
 from viper.data.layout import split_of, unique
 from viper.data.nextqa import nextqa_sample
 from viper.data.sample import DatasetSpec, Finding, Sample
 from viper.data.source import Record, SourceFile
-from viper.errors import DataError, MediaError, MissingExtraError
-from viper.models.media_files import MAX_IMAGE_PIXELS, PICTURE_FORMATS, register_formats
+from viper.errors import DataError, MissingExtraError
+from viper.models.media import picture_from
 from viper.models.vision.roles import Pixels
 from viper.plugins import need_packages
 
@@ -98,30 +95,8 @@ class HubPicture:
             elif isinstance(picture, Mapping):
                 # A path instead of bytes could name any file of this machine.
                 data = picture.get("bytes") or b""
-            pictures.append(decoded(data, self.where))
+            pictures.append(picture_from(data, self.where))
         return pictures if len(pictures) > 1 else pictures[0]
-
-
-def decoded(data: bytes, where: str, formats: Sequence[str] = PICTURE_FORMATS) -> Pixels:
-    """Return the picture as ``uint8 [H, W, 3]``, RGB.
-
-    Args:
-        where: what messages call it.
-        formats: those that Pillow may take it for.
-
-    Raises:
-        MediaError: damaged, none of the formats, or too many pixels.
-    """
-    from PIL import Image
-
-    register_formats()
-    try:
-        with Image.open(BytesIO(data), formats=tuple(formats)) as image:
-            if image.width * image.height > MAX_IMAGE_PIXELS:
-                raise MediaError(f"{where}: {image.width} x {image.height} pixels are too many")
-            return np.array(image.convert("RGB"), dtype=np.uint8)
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise MediaError(f"{where}: no picture that can be read ({error}); get it again") from None
 
 
 @dataclass(frozen=True)

@@ -29,11 +29,11 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 
-from viper.data.hub import decoded
 from viper.data.layout import OfficialSet, first_there, of_files, split_of
 from viper.data.sample import DatasetSpec, Finding, Sample
 from viper.data.source import Record, SourceFile
 from viper.errors import MediaError
+from viper.models.media import picture_from
 from viper.models.vision.roles import Pixels
 
 ORIGIN = "https://github.com/lil-lab/nlvr (folder nlvr)"
@@ -90,7 +90,7 @@ class PngArchive:
             raise MediaError(f"{where}: cannot be read ({error}); get it again") from None
         if len(data) > MAX_MEMBER_BYTES:
             raise MediaError(f"{where}: longer than {MAX_MEMBER_BYTES:,} bytes; expected a picture")
-        return decoded(data, where, ("PNG",))
+        return picture_from(data, where)
 
     def _zip(self) -> ZipFile:
         # A handle that is shared by a fork would share its position, too.

@@ -14,7 +14,8 @@ from __future__ import annotations
 import hashlib
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -141,10 +142,8 @@ def media_from(source: Any, page: int = 1) -> Media:
     if all(isinstance(item, str | Path) for item in items):
         return load_media([Path(item) for item in items], page)
     if len(items) == 1 and isinstance(items[0], bytes):
-        with tempfile.TemporaryDirectory(prefix="viper-") as folder:
-            path = Path(folder) / "bytes"
-            path.write_bytes(items[0])
-            return load_media([path])
+        with _file_of(items[0], "bytes") as path:
+            return replace(load_media([path]), paths=())
     if len(items) == 1 and isinstance(items[0], np.ndarray) and items[0].ndim == 4:
         frames = _checked(items[0], "array")
         return Media(video=frames, names=("array",), frame_indices=tuple(range(len(frames))))
@@ -191,6 +190,31 @@ def read_picture(path: Path) -> Pixels:
     if not path.is_file():
         raise MediaError(f"{path}: no such file; check the path")
     return decode(path, picture=True).pixels
+
+
+def picture_from(data: bytes, name: str) -> Pixels:
+    """Return the picture in the bytes of a file, ``uint8 [H, W, 3]`` RGB.
+
+    Args:
+        name: what messages call it.
+
+    Raises:
+        MediaError: as for :func:`read_picture`.
+    """
+    with _file_of(data, name) as path:
+        return read_picture(path)
+
+
+@contextmanager
+def _file_of(data: bytes, name: str) -> Iterator[Path]:
+    """Write bytes into a file for a worker. Errors in the block call it by the name."""
+    with tempfile.TemporaryDirectory(prefix="viper-") as folder:
+        path = Path(folder) / "bytes"
+        path.write_bytes(data)
+        try:
+            yield path
+        except MediaError as error:
+            raise MediaError(str(error).replace(str(path), name)) from None
 
 
 def _load_file(path: Path, page: int) -> Media:

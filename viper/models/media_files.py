@@ -112,10 +112,11 @@ def opened(path: Path, page: int, picture: bool) -> Iterator[OpenedFile]:
     Raises:
         MediaError: from here and from the block, as for :func:`media_from`.
     """
+    import pillow_heif
     from PIL import UnidentifiedImageError
 
     silence_pillow()
-    register_formats()
+    pillow_heif.register_heif_opener()
     with ExitStack() as stack:
         image = None
         with _picture_errors(path), suppress(UnidentifiedImageError):
@@ -188,13 +189,6 @@ def _video_errors(path: Path) -> Iterator[None]:
                 "expected a picture such as PNG or JPEG, or a video such as MP4 or WebM"
             )
         raise MediaError(f"{path}: is {problem}") from None
-
-
-def register_formats() -> None:
-    """Let Pillow read the pictures of phones (HEIC)."""
-    import pillow_heif
-
-    pillow_heif.register_heif_opener()
 
 
 def silence_pillow() -> None:
@@ -355,7 +349,7 @@ def _serve(channel: socket.socket, asked: dict[str, Any]) -> None:
             return
         pixels = file.decode(file)
         with _shared_memory() as shared:
-            shared.write(np.ascontiguousarray(pixels))  # a mapping would cost a fault a page
+            shared.write(np.ascontiguousarray(pixels).data)  # a mapping would cost a fault a page
             reply = {"shape": pixels.shape, "indices": file.indices, "notes": file.notes}
             send(channel, reply, shared.fileno())
 

@@ -13,15 +13,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import numpy as np
-
 from viper.errors import UsageError, ViperError
-from viper.models.media import Media
+from viper.models.media import Media, picture_from
 from viper.models.vision.roles import Pixels
 from viper.reasoner import RunOptions
 from viper.record import RecordError, trace_from_record
@@ -153,7 +150,4 @@ def _pixels(data: str | None) -> Pixels | None:
     """Return the picture of an edit, a ``data:`` address of a PNG, as ``uint8 [H, W, 3]``."""
     if data is None:
         return None
-    from PIL import Image
-
-    content = base64.b64decode(data.partition(",")[2])
-    return np.asarray(Image.open(BytesIO(content), formats=["PNG"]).convert("RGB"))
+    return picture_from(base64.b64decode(data.partition(",")[2]), "the server's picture")

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from viper.errors import ToolError
+from viper.errors import MediaError, ToolError
+from viper.models.media import picture_from
 from viper.sandbox import Ref
-from viper.tools.pixels import MAX_MADE_PIXELS, picture_of
+from viper.tools.pixels import picture_of
 
 
 def plain(value: Any) -> Any:
@@ -65,15 +66,10 @@ def from_plain(value: Any) -> Any:
 
 
 def _from_png(text: str) -> NDArray[np.uint8]:
-    from PIL import Image
-
     try:
-        with Image.open(io.BytesIO(base64.b64decode(text)), formats=("PNG",)) as picture:
-            if picture.width * picture.height > MAX_MADE_PIXELS:
-                raise ToolError(f"a stored picture of {picture.width} x {picture.height} pixels")
-            return np.array(picture.convert("RGB"))
-    except (OSError, ValueError) as error:
-        raise ToolError(f"a stored picture cannot be read: {error}") from None
+        return picture_from(base64.b64decode(text), "a stored picture")
+    except (MediaError, ValueError) as error:
+        raise ToolError(str(error)) from None
 
 
 def describe(value: Any) -> str:

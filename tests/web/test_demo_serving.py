@@ -97,6 +97,15 @@ def joined(server: ServedDemo, payload: dict[str, Any]) -> str:
     return httpx.get(url, params={"session_hash": "mine"}, timeout=WAIT_S).text
 
 
+@pytest.mark.parametrize("number", [10**6, -7, "ask", None])
+def test_an_event_that_the_page_does_not_have_is_one_line(
+    server: ServedDemo, number: object
+) -> None:
+    body = {"data": [], "fn_index": number, "session_hash": "mine"}
+    sent = httpx.post(f"{server.address}gradio_api/queue/join", json=body)
+    assert sent.status_code >= 400 and sent.text != "Internal Server Error"
+
+
 def test_no_file_or_address_is_read_on_behalf_of_a_visitor(
     server: ServedDemo, tmp_path: Path
 ) -> None:

@@ -79,6 +79,11 @@ class DemoAddress:
         return hmac.new(self.secret, answer.encode(), hashlib.sha256).hexdigest()[:32]
 
 
+async def _unanswered(request: Any, error: Exception) -> PlainTextResponse:
+    """Answer what gradio fails on, such as an event that its page does not have."""
+    return PlainTextResponse("the demo cannot answer this; load the page again\n", 500)
+
+
 def _is_of_page(path: str) -> bool:
     return path in _EXACT or path.startswith(_BEGINNINGS)
 
@@ -170,6 +175,7 @@ def make_server(
         mcp_server=False,
         theme=theme(),
         css=asset("demo.css"),
+        app_kwargs={"exception_handlers": {Exception: _unanswered}},
     )
     # launch() would set this. Without it gradio accepts any path of this machine as an upload.
     blocks.has_launched = blocks.is_running = True

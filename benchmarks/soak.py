@@ -1,11 +1,16 @@
 """Runs thousands of programs side by side and watches what is left behind.
 
     python benchmarks/soak.py [--programs 20000] [--workers 4] [--hostile 0.01] [--seed 0]
+    python benchmarks/soak.py --numpy-minutes 10 [--seed 0]
 
 Every program's answer is known beforehand. Prints each sample of the parent's and the
 zygote's memory, of descriptors and of processes, then the slope of each by least squares
 over the second half, when all caches are warm. Exit status 1 if a result was wrong, or if
 descriptors or processes are left over.
+
+With ``--numpy-minutes``, it calls the guarded numpy with odd arguments instead; see
+``tests/sandbox/numpy_programs.py``. Exit status 1 if a process crashed, or a program got hold of an
+array of objects or of old memory.
 """
 
 from __future__ import annotations
@@ -25,6 +30,9 @@ from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from tests.sandbox import numpy_programs
 from viper.sandbox import Limits, Outcome, Prelude, Sandbox
 
 LIMITS = Limits(time_s=2.0, memory_mb=128, calls=50)
@@ -151,6 +159,25 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
+def fuzz_numpy(minutes: float, seed: int) -> int:
+    """Runs programs on the guarded numpy, seed by seed; returns the exit status."""
+    ends: Counter[str] = Counter()
+    end, faults = time.monotonic() + 60 * minutes, 0
+    with Sandbox(
+        limits=Limits(time_s=5), prelude=Prelude("tests.sandbox.toy_prelude")
+    ) as sandbox:  # fmt: skip
+        while time.monotonic() < end:
+            text = numpy_programs.program(random.Random(seed))
+            outcome = sandbox.run(text, arrays={"image0": numpy_programs.FRAME})
+            ends[outcome.failure.kind if outcome.failure else "ok"] += 1
+            if fault := numpy_programs.fault(outcome):
+                faults += 1
+                print(f"seed {seed}: {fault}", flush=True)
+            seed += 1
+    print(f"{sum(ends.values())} programs, {dict(ends)}: {faults} faults")
+    return 1 if faults else 0
+
+
 def main() -> int:
     """Runs the soak; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -158,7 +185,10 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--hostile", type=float, default=0.01)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--numpy-minutes", type=float, default=0)
     given = parser.parse_args()
+    if given.numpy_minutes:
+        return fuzz_numpy(given.numpy_minutes, given.seed)
     rng = random.Random(given.seed)
     jobs = [
         hostile(rng.randrange(1 << 20)) if rng.random() < given.hostile else ordinary(number)

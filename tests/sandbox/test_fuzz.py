@@ -8,7 +8,8 @@ from itertools import islice
 
 import pytest
 
-from tests.sandbox import fuzz
+from tests.sandbox import fuzz, numpy_programs
+from viper.sandbox import Limits, Prelude, Sandbox
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -33,3 +34,22 @@ def test_the_property_would_notice_an_unguarded_instruction(
     monkeypatch.setattr(ProgramPolicy, "visit_Attribute", ProgramPolicy.node_contents_visit)
     with pytest.raises(AssertionError, match="LOAD_ATTR"):
         fuzz.check_source("answer = 'a'.upper")
+
+
+def test_odd_calls_of_numpy_get_neither_objects_nor_old_memory() -> None:
+    with Sandbox(
+        limits=Limits(time_s=5), prelude=Prelude("tests.sandbox.toy_prelude")
+    ) as sandbox:  # fmt: skip
+        for seed in (*range(40), 1323, 1407, 1424):  # the last found old memory
+            text = numpy_programs.program(random.Random(seed))
+            outcome = sandbox.run(text, arrays={"image0": numpy_programs.FRAME})
+            assert numpy_programs.fault(outcome) is None, text
+
+
+def test_padding_shows_no_old_memory() -> None:
+    code = (
+        "import numpy as np\nmark = np.full(9, 7.5)\ndel mark\n"
+        "answer = np.pad(np.ones(5), 2, 'empty').tolist()"
+    )
+    with Sandbox() as sandbox:
+        assert sandbox.run(code).value == [0.0] * 2 + [1.0] * 5 + [0.0] * 2

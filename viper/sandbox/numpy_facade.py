@@ -68,7 +68,9 @@ _RANDOM = "rand randn randint random random_sample choice shuffle permutation un
 def numpy_members() -> dict[str, Any]:
     """Return the names of ``numpy`` for programs; ``linalg`` and ``random`` are nested dicts."""
     members: dict[str, Any] = {name: plain(getattr(np, name)) for name in _FUNCTIONS.split()}
-    members["empty"] = members["zeros"]  # an uninitialised array would expose old memory
+    # uninitialised arrays would expose old memory
+    members["empty"] = members["zeros"]
+    members["pad"] = _pad
     members |= {name: getattr(np, name) for name in _CONSTANTS.split()}
     members |= {name: getattr(np, name) for name in _SCALARS.split()}
     members |= {
@@ -99,11 +101,27 @@ def wide_numpy_members() -> dict[str, Any]:
     return members
 
 
+def _pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Any:
+    return refuse_objects(
+        np.pad(array, pad_width, "constant" if mode == "empty" else mode, **options)
+    )
+
+
 def plain(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function, wrapped to raise a TypeError if its result holds an array of objects."""
+    """Return the function, wrapped to raise a TypeError if its result holds an array of objects.
+
+    With ``where``, functions of elements leave the others as the memory was; they need ``out``.
+    """
+    outputs = function.nout if isinstance(function, np.ufunc) else 1
+    elementwise = isinstance(function, np.ufunc) or function.__name__ == "clip"
 
     @functools.wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
+        if elementwise and kwargs.get("where", True) is not True:
+            out = kwargs.get("out")
+            out = out if isinstance(out, tuple) else (out,)
+            if len(out) != outputs or not all(isinstance(each, ndarray) for each in out):
+                raise TypeError("where= needs out=, an array with the values of the other elements")
         result = refuse_objects(function(*args, **kwargs))
         return tuple(result) if isinstance(result, tuple) else result  # also named ones
 

@@ -82,6 +82,15 @@ def test_a_damaged_file_is_a_result_or_one_line(
         assert reader == "record"  # its command reads the JSON itself
 
 
+@pytest.mark.parametrize(("reader", "seed"), [("script", 9079), ("look", 7131)])
+def test_what_the_long_run_found(reader: str, seed: int, tmp_path: Path) -> None:
+    name, make, read = READERS[reader]
+    path = tmp_path / name
+    path.write_bytes(damaged(make(tmp_path), seed))
+    with pytest.raises(ViperError):
+        read(path)
+
+
 def test_the_list_of_readers_is_complete() -> None:
     opening = {
         ".".join(path.relative_to(ROOT / "viper").with_suffix("").parts)

@@ -15,6 +15,10 @@ EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 
 
+# What ``ast.parse`` raises about a text; the last two if it is nested too deeply.
+PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError)
+
+
 class ViperError(Exception):
     """Base of all errors meant for the user.
 

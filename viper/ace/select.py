@@ -16,6 +16,7 @@ from statistics import fmean
 from typing import Literal
 
 from viper.agreement import is_correct, normalise_answer, same_box
+from viper.errors import PARSE_ERRORS
 from viper.schema import Example, PixelBox
 
 # Key of similar examples: task, API, type of query, shape of program.
@@ -177,7 +178,7 @@ def shape(program: str) -> str:
     """
     try:
         tree = ast.parse(program)
-    except (SyntaxError, ValueError):
+    except PARSE_ERRORS:
         return program
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):

@@ -15,7 +15,7 @@ from viper.api import prelude as shipped
 from viper.api.registry import REGISTRY, Routine
 from viper.api.routine_files import RoutineFile, StoredRoutines, load_routine_file
 from viper.api.sets import OWNERS, ApiSet, api_names, api_set, split_api
-from viper.errors import UnknownNameError, UsageError
+from viper.errors import PARSE_ERRORS, UnknownNameError, UsageError
 from viper.plugins import Registry, module_path
 from viper.sandbox import Prelude
 from viper.sandbox.names import BUILTIN_NAMES
@@ -126,7 +126,7 @@ def called_names(program: str) -> set[str]:
     """
     try:
         tree = ast.parse(program)
-    except (SyntaxError, ValueError):
+    except PARSE_ERRORS:
         return set()
     calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
     functions = {call.id for call in calls if isinstance(call, ast.Name)}

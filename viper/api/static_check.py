@@ -28,6 +28,7 @@ from viper.api import registry
 from viper.api.library import Library
 from viper.api.prelude import READABLE
 from viper.api.sets import OWNERS
+from viper.errors import PARSE_ERRORS
 from viper.sandbox import Limits, entry, modules, policy, prepass, readable
 from viper.sandbox.names import BUILTIN_NAMES
 
@@ -96,7 +97,7 @@ def api_misuse(program: str, library: Library) -> Misuse | None:
         tree = prepass.Prepass().visit(ast.parse(program))
         check = _Check(tree, _api(library, registry.REGISTRY.all()))
         found = [*check.entry(program), *check.misuses()] if check.is_plain else []
-    except (SyntaxError, ValueError, RecursionError, MemoryError, prepass.PrepassError):
+    except (*PARSE_ERRORS, prepass.PrepassError):
         return None
     if not found:
         return None

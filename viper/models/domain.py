@@ -9,6 +9,7 @@ pictures of the domain.
 from __future__ import annotations
 
 import re
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping
@@ -45,7 +46,7 @@ _WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
 # What numpy and the zip reader raise about a damaged file.
 _READ_ERRORS = (
     *(OSError, ValueError, LookupError, EOFError, TypeError, OverflowError, SyntaxError),
-    *(MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error),
+    *(MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error, tokenize.TokenError),
 )
 
 

@@ -16,7 +16,7 @@ from pprint import pformat
 from typing import Any
 
 from viper.api.routine_files import StoredRoutines
-from viper.errors import UsageError
+from viper.errors import PARSE_ERRORS, UsageError
 from viper.evaluate.runs.manifest import PACKAGES, redacted
 from viper.profiles.backends import OUTSIDE, is_installed
 from viper.profiles.document import ProfileDocument
@@ -129,7 +129,7 @@ class ExportedProgram:
                 if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == NAME
             )
             return record_from_json(cls, ast.literal_eval(literal))
-        except (RecordError, ValueError, SyntaxError, StopIteration, RecursionError) as error:
+        except (RecordError, StopIteration, *PARSE_ERRORS) as error:
             problem = str(error).partition("\n")[0][:120] or type(error).__name__
             raise UsageError(f"{NAME}: not what viper export wrote ({problem})") from None
 

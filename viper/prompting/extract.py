@@ -16,6 +16,8 @@ import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 
+from viper.errors import PARSE_ERRORS
+
 ENTRY = "execute_command"
 
 FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)[^\n]*$", re.MULTILINE)
@@ -212,7 +214,7 @@ def syntax_tree(block: str) -> ast.Module | None:
     """Return the syntax tree of a text, or None if it does not parse."""
     try:
         return _parsed(block)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except PARSE_ERRORS:
         return None
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from viper.api.library import Library
-from viper.errors import ToolError, ViperError
+from viper.errors import PARSE_ERRORS, ToolError, ViperError
 from viper.models.media import Media
 from viper.sandbox import Limits, Prelude, Ref, Sandbox
 from viper.sandbox.arrays import fitting
@@ -134,7 +134,7 @@ def add_reports(program: str) -> str | None:
         if _REPORT in program or _VALUE in program:
             return None
         return ast.unparse(ast.fix_missing_locations(_Reports().visit(tree)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except PARSE_ERRORS:
         return None
 
 

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from itertools import chain, zip_longest
 from typing import Any
 
+from viper.errors import PARSE_ERRORS
+
 _OPPOSITE_NAMES = {
     "max": "min",
     "get_patch_left_of": "get_patch_right_of",
@@ -110,7 +112,7 @@ def edited_programs(program: str, vocabulary: Vocabulary) -> list[EditedProgram]
     try:
         tree = ast.parse(program)
         plain = ast.unparse(tree)
-    except (SyntaxError, ValueError, RecursionError):
+    except PARSE_ERRORS:
         return []
     edits: dict[str, EditedProgram] = {}
     words = _known_words(tree, vocabulary)
@@ -214,7 +216,7 @@ def program_fault(kind: str, right: str, wrong: str) -> str:
         wrong: the edited program of :func:`edited_programs`. Line numbers refer to it.
     """
     problem = _PROBLEMS.get(kind, "is wrong")
-    with suppress(SyntaxError, ValueError, RecursionError):
+    with suppress(*PARSE_ERRORS):
         right = ast.unparse(ast.parse(right))  # in the layout of the wrong program
     pairs = zip_longest(right.splitlines(), wrong.splitlines(), fillvalue="")
     for number, (before, after) in enumerate(pairs, start=1):

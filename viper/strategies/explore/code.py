@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from viper.errors import PARSE_ERRORS
 from viper.prompting.exploring import FINAL
 
 _SAME = (
@@ -71,7 +72,7 @@ def view(code: str) -> CodeView | None:
         tree = ast.parse(code)
         names = names_of(tree.body)
         called = [node.func for node in _evaluated(tree) if isinstance(node, ast.Call)]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except PARSE_ERRORS:
         return None
     named = [node.attr if isinstance(node, ast.Attribute) else _plain(node) for node in called]
     last = tree.body[-1] if tree.body else None
@@ -118,7 +119,7 @@ def constants_after(
             target = statement.target if isinstance(statement, ast.AnnAssign) else target
             if value is not None and isinstance(target, ast.Name):
                 constants[target.id] = value
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except PARSE_ERRORS:
         return dict(before), None
     return constants, value
 

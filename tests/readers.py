@@ -18,6 +18,7 @@ import numpy as np
 from PIL import Image
 
 from tests.test_record import TRACE
+from tests.tuning.agent.turns import COUNT, DONE, FIND, STORE, workflow
 from viper.ace.bank import read_bank, write_bank
 from viper.ace.generate import read_description, read_query_file
 from viper.data.own import OwnFile
@@ -32,10 +33,13 @@ from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
 from viper.models.domain import Look
 from viper.models.media import media_from, write_mp4
+from viper.profiles import load_profile
 from viper.profiles.exported import ExportedProgram
 from viper.profiles.files import read_profile, shipped_profiles
 from viper.record import result_record, trace_from_record
+from viper.schema import to_json
 from viper.search.documents import documents
+from viper.storage.json_lines import append_line
 from viper.strategies.demonstration_pool import DemonstrationPool, PoolExample
 from viper.strategies.seek import graph
 from viper.strategies.seek.graph import load_graph
@@ -135,7 +139,7 @@ def _read_pool(path: Path) -> None:
 
 
 def _script(_: Path) -> bytes:
-    profile = {"name": "x", "models": {}, "roles": {}}
+    profile = to_json(load_profile("embedded").document)
     exported = ExportedProgram(
         query="q", task="question", program="answer = 1", api="abstract", profile=profile
     )
@@ -167,6 +171,11 @@ def _pickle(_: Path) -> bytes:
     import pickle
 
     return pickle.dumps([{"ref_id": 1, "sentences": [{"sent": "a cup"}], "box": [1.5, 2.0]}], 2)
+
+
+def _workflows(folder: Path) -> bytes:
+    append_line(folder / "made.jsonl", workflow(FIND, COUNT, STORE, DONE))
+    return (folder / "made.jsonl").read_bytes()
 
 
 _DUMP = (
@@ -216,7 +225,7 @@ READERS: Mapping[str, Reader] = {
     "NExT-QA predictions": ("p.json", _bytes('{"1_2": {"prediction": 3}}'),
                             lambda path: read_predictions(path, "nextqa")),
     "labels": ("l.jsonl", _bytes(_WORKFLOW_LINE * 2), read_labels),
-    "workflows": ("w.jsonl", _bytes("{}\n"), read_workflows),
+    "workflows": ("w.jsonl", _workflows, read_workflows),
     "look": ("a.npz", lambda _: (DOMAINS / "world.npz").read_bytes(), Look.read),
     "record": ("r.json", lambda _: json.dumps(result_record(TRACE)).encode(),
                lambda path: trace_from_record(json.loads(path.read_bytes()))),

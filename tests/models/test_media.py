@@ -17,7 +17,7 @@ import viper
 from viper.errors import MediaError
 from viper.models import media_files
 from viper.models.media import load_media, media_from
-from viper.models.media_files import MAX_FRAMES, opened
+from viper.models.media_files import MAX_FRAMES, opened, rgb
 
 MEDIA = Path(viper.__file__).parent / "embedded" / "media"
 
@@ -45,6 +45,16 @@ def test_every_mode_becomes_rgb(tmp_path: Path, mode: str) -> None:
     image = load_media([path]).images[0]
     assert image.shape == (20, 30, 3) and image.dtype == np.uint8
     assert image[-1].mean() > 200 > 60 > image[0].mean()
+
+
+@pytest.mark.parametrize("mode", ["L", "P", "RGB", "RGBA", "LA", "CMYK", "1", "I;16", "I", "F"])
+def test_strips_give_the_same_as_the_whole(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    noise = np.random.default_rng(0).integers(0, 255, (48, 64, 3), np.uint8)
+    image = Image.fromarray(noise if mode != "I;16" else noise[..., 0].astype(np.uint16) * 200)
+    image = image if mode == "I;16" else image.convert(mode)
+    whole = rgb(image.copy())
+    monkeypatch.setattr(media_files, "_STRIP_PIXELS", 64 * 7)
+    assert np.array_equal(rgb(image.copy()), whole)
 
 
 def test_transparent_pixels_show_white(tmp_path: Path) -> None:

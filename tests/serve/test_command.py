@@ -49,6 +49,7 @@ def test_every_option_reaches_the_settings(
     call(
         *("--host", "0.0.0.0", "--port", "0", "--token-env", "MY_TOKEN", "--workers", "3"),
         *("--queue", "0", "--max-upload-mb", "1.5", "--max-files", "2", "--deadline-s", "9"),
+        *("--max-megapixels", "7"),
         *("--grace-s", "1", "--media-root", str(tmp_path), "--allow-exec", "--log-queries"),
     )
     assert opened == [
@@ -60,6 +61,7 @@ def test_every_option_reaches_the_settings(
             queue=0,
             max_upload_mb=1.5,
             max_files=2,
+            max_megapixels=7.0,
             deadline_s=9.0,
             grace_s=1.0,
             media_roots=(tmp_path,),

@@ -298,3 +298,9 @@ def test_a_request_that_is_no_http() -> None:
             raw.sendall(b"\x16\x03\x01 nonsense\r\n\r\n")
             assert raw.recv(1000).startswith(b"HTTP/1.1 400")
         assert server.run().status_code == 200
+
+
+def test_more_pixels_than_a_request_may_hold_are_refused() -> None:
+    with served(max_megapixels=0.001) as server:
+        answer = server.run()
+        assert answer.status_code == 422 and "at most 1,000 are read" in answer.text

@@ -50,6 +50,9 @@ class ServerOptions(AddressOptions):
         default=64.0, section=LIMITS, help="Maximum size of a request in MiB.")
     max_files: int = cli.option("--max-files", type=click.IntRange(1, 100), default=8,
         section=LIMITS, help="Maximum number of images or videos in a request.")
+    max_megapixels: float = cli.option("--max-megapixels", default=60.0, section=LIMITS,
+        type=click.FloatRange(0, min_open=True), help="Maximum size of a request's images or "
+        "videos in millions of pixels.")
     deadline_s: float = cli.option("--deadline-s", type=click.FloatRange(0, min_open=True),
         default=120.0, section=LIMITS, help="Time limit for a request in seconds.")
     grace_s: float = cli.option("--grace-s", type=click.FloatRange(0), default=20.0, section=LIMITS,

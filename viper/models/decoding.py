@@ -72,6 +72,7 @@ class Limited:
     until: float = field(default_factory=lambda: time.monotonic() + DECODE_S)
     pixels: int = MAX_PIXELS
     cancel: threading.Event | None = None
+    all_pixels: int = MAX_PIXELS
 
 
 _LIMITS: ContextVar[Limited | None] = ContextVar("limits of decoding", default=None)
@@ -79,7 +80,7 @@ _LIMITS: ContextVar[Limited | None] = ContextVar("limits of decoding", default=N
 
 @contextmanager
 def limited(
-    seconds: float | None = None, cancel: threading.Event | None = None
+    seconds: float | None = None, cancel: threading.Event | None = None, pixels: int = MAX_PIXELS
 ) -> Iterator[Limited]:
     """Let the files that are read in this block share one budget.
 
@@ -88,13 +89,14 @@ def limited(
     Args:
         seconds: until the deadline of the request; at most :data:`DECODE_S` are given.
         cancel: ends the reading soon after it is set.
+        pixels: of all files together.
     """
     limits = _LIMITS.get()
     if limits is not None:
         yield limits
         return
     allowed = DECODE_S if seconds is None else max(0.0, min(seconds, DECODE_S))
-    limits = Limited(time.monotonic() + allowed, cancel=cancel)
+    limits = Limited(time.monotonic() + allowed, pixels, cancel, pixels)
     token = _LIMITS.set(limits)
     try:
         yield limits
@@ -213,7 +215,7 @@ class _Worker:
     def _too_much(self, pixels: int) -> MediaError:
         self.end()
         return MediaError(
-            f"{self._path}: {pixels:,} pixels; at most {MAX_PIXELS // 1_000_000} million are read "
+            f"{self._path}: {pixels:,} pixels; at most {self._limits.all_pixels:,} are read "
             "for one query; give fewer pictures, or scale them down first"
         )
 

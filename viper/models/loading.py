@@ -26,7 +26,7 @@ from viper.errors import MemoryFullError, ModelError, ProfileError
 from viper.models.hub import Access, local_copy, published_as
 from viper.models.libraries import torch, transformers
 from viper.models.vision.boxes import require_finite
-from viper.models.vision.roles import Floats, Pixels
+from viper.models.vision.roles import Floats
 from viper.plugins import need_packages
 
 Item = TypeVar("Item")
@@ -37,10 +37,6 @@ ONE_AT_A_TIME = threading.RLock()
 
 DTYPES = ("auto", "float32", "float16", "bfloat16")
 QUANTIZATIONS = ("8bit", "4bit")
-
-# Pictures thinner than this are padded: processors that keep the aspect would round a side to 0,
-# and some networks need as many places as they propose boxes.
-MAX_ASPECT = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -461,28 +457,3 @@ class PictureTextCheckpoint(Checkpoint):
     ) -> None:
         super().__init__(model, image_processor, name, batch_size=batch_size)
         self._tokenizer = tokenizer
-
-
-def preprocess(image_processor: Any, images: Sequence[Pixels], **how: Any) -> Any:
-    """Return an image processor's tensors by name for pictures ``uint8 [H, W, 3]``."""
-    copies = [np.array(image) for image in images]  # torch rejects read-only arrays
-    how = {"input_data_format": "channels_last", "return_tensors": "pt", **how}
-    return image_processor(images=copies, **how)
-
-
-def padded(image: Pixels, least_side: int = 0, **how: Any) -> Pixels:
-    """Return a writable copy of a picture, padded right or below if it is thin.
-
-    Args:
-        least_side: of the result, in pixels.
-        how: of :func:`numpy.pad`; the padding is black by default.
-    """
-    height, width = image.shape[:2]
-    least = max(least_side, -(-max(height, width) // MAX_ASPECT))
-    more = ((0, max(0, least - height)), (0, max(0, least - width)), (0, 0))
-    return np.pad(image, more, **how)
-
-
-def prepared(image_processor: Any, image: Pixels) -> Any:
-    """Return the ``pixel_values`` of one picture, ``[3, height, width]``; safe for threads."""
-    return preprocess(image_processor, [image])["pixel_values"][0]

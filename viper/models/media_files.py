@@ -81,6 +81,10 @@ _UNREAD_FORMATS = (
 )
 
 
+# A larger picture is converted in strips of so many pixels: several copies of the whole would take
+# gigabytes.
+_STRIP_PIXELS = 4_000_000
+
 # Errors that decoders raise about damaged files.
 _DECODER_ERRORS = (OSError, RuntimeError, TypeError, ValueError, LookupError, ArithmeticError)
 
@@ -218,6 +222,7 @@ def _decode_page(image: Any, path: Path, page: int, file: OpenedFile) -> Pixels:
                 file.notes.append(f"{path.name} has several pages; the first is read (--page)")
     except EOFError:
         raise MediaError(f"{path}: has no page {page}; give a smaller --page") from None
+    image.close()  # its memory is needed for the copy
     return pixels
 
 
@@ -228,12 +233,23 @@ def rgb(image: Any) -> Pixels:
     from PIL import ImageOps
 
     ImageOps.exif_transpose(image, in_place=True)
+    top = 0.0
     if image.mode in ("I;16", "I;16B", "I;16L", "I", "F"):
-        values = np.asarray(image)
-        top = 65535.0 if values.max(initial=0) > 255 else 255.0
-        grey = np.empty(values.shape, np.uint8)
-        for row, line in zip(grey, values, strict=True):  # the whole as float64 takes gigabytes
-            row[:] = np.clip(line / top * 255.0, 0, 255)
+        top = 65535.0 if (image.getextrema()[1] or 0) > 255 else 255.0
+    width, height = image.size
+    rows = max(1, _STRIP_PIXELS // max(1, width))
+    if rows >= height:
+        return _strip_rgb(image, top)
+    pixels = np.empty((height, width, 3), np.uint8)
+    for y in range(0, height, rows):
+        pixels[y : y + rows] = _strip_rgb(image.crop((0, y, width, min(height, y + rows))), top)
+    return pixels
+
+
+def _strip_rgb(image: Any, top: float) -> Pixels:
+    """Convert some rows of a picture; those of numbers from 0 to ``top``."""
+    if top:
+        grey = np.clip(np.asarray(image) / top * 255.0, 0, 255).astype(np.uint8)
         return np.repeat(grey[:, :, None], 3, axis=2)
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         image = image.convert("RGBA")

@@ -27,7 +27,7 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from viper.errors import MediaError, UsageError
-from viper.models.decoding import limited
+from viper.models.decoding import MAX_PIXELS, limited
 from viper.models.media import Media, media_from
 from viper.reasoner import MAX_QUERY_CHARACTERS, Reasoner, RunOptions
 from viper.run_result import RunResult
@@ -66,11 +66,13 @@ class RequestMedia:
         uploads: uploaded files, in order.
         paths: files on the server, each under a media root; used instead of uploads.
         names: the paths as the caller wrote them.
+        pixels: most that are decoded of all media together.
     """
 
     uploads: tuple[UploadFile, ...] = ()
     paths: tuple[Path, ...] = ()
     names: tuple[str, ...] = ()
+    pixels: int = MAX_PIXELS
 
     def load(self, cancel: threading.Event | None = None) -> Media:
         """Decode the media. Blocks; uploads pass through a private temporary folder.
@@ -93,7 +95,7 @@ class RequestMedia:
                 with path.open("xb") as copy:
                     shutil.copyfileobj(upload.file, copy)
             try:
-                with limited(cancel=cancel):
+                with limited(cancel=cancel, pixels=self.pixels):
                     return media_from([path for path, _ in files])
             except MediaError as error:
                 message = str(error)
@@ -320,7 +322,7 @@ def media_of(
     if len(files) < len(uploads):
         raise UsageError("media: text; expected a file (a part with a filename)")
     resolved = tuple(under_roots(path, settings.media_roots) for path in paths)
-    return RequestMedia(files, resolved, tuple(paths))
+    return RequestMedia(files, resolved, tuple(paths), round(settings.max_megapixels * 1e6))
 
 
 def under_roots(name: str, roots: Sequence[Path]) -> Path:

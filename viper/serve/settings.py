@@ -24,6 +24,7 @@ class ServeSettings:
         queue: requests that may wait or be sending, in addition to running ones.
         max_upload_mb: largest size of one request in MiB.
         max_files: most pictures or videos of one request.
+        max_megapixels: most pixels of one request, in millions; the kept frames of a square video.
         deadline_s: time limit from a request's first byte to its answer.
         grace_s: time that a stopping server gives runs to finish.
         media_roots: folders whose files callers may name.
@@ -42,6 +43,7 @@ class ServeSettings:
     queue: int = 16
     max_upload_mb: float = 64.0
     max_files: int = 8
+    max_megapixels: float = 60.0
     deadline_s: float = 120.0
     grace_s: float = 20.0
     media_roots: tuple[Path, ...] = ()
@@ -49,7 +51,7 @@ class ServeSettings:
     log_queries: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("workers", "max_upload_mb", "max_files", "deadline_s"):
+        for name in ("workers", "max_upload_mb", "max_files", "max_megapixels", "deadline_s"):
             if not getattr(self, name) > 0:
                 raise UsageError(f"{name} is {getattr(self, name)!r}; it must be above 0")
         for name in ("queue", "grace_s", "port"):

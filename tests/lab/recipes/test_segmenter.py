@@ -160,7 +160,7 @@ def test_an_exported_model_is_read_back(tmp_path, pictures):
 
 
 def test_the_processor_sees_pictures_as_the_training_does(tmp_path, pictures):
-    from viper.models.loading import preprocess
+    from viper.models.vision.image_processing import preprocess
     from viper.models.vision.segmenter_maskformer import MaskFormerSegmenter
     from viper_lab.recipes.object_views import normalised
     from viper_lab.recipes.segmenter_model import IMAGE_MEAN, IMAGE_STD

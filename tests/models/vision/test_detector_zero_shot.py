@@ -12,9 +12,9 @@ from tests.models.vision.built import DETECTORS, save
 from tests.models.vision.heads import SHAPES, rectangle, see_boxes
 from tests.models.vision.swapping import answer_with
 from viper.errors import ModelError
-from viper.models.loading import MAX_ASPECT
 from viper.models.vision.boxes import MIN_SCORE
 from viper.models.vision.detector_zero_shot import ZeroShotDetector, as_prompt, detections
+from viper.models.vision.image_processing import MAX_ASPECT
 from viper.models.vision.roles import Detector
 from viper.testing.conformance import check_detector
 

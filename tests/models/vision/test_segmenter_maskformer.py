@@ -14,7 +14,7 @@ from tests.models.vision.tiny_segmenters import (
     save,
 )
 from viper.errors import ModelError, ProfileError
-from viper.models.loading import preprocess
+from viper.models.vision.image_processing import preprocess
 from viper.models.vision.roles import Segmenter
 from viper.models.vision.segmenter_maskformer import MaskFormerSegmenter
 from viper.profiles.backends import check_options, resolve_backend

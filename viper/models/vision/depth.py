@@ -19,8 +19,9 @@ import numpy as np
 
 from viper.errors import ProfileError
 from viper.models.libraries import torch
-from viper.models.loading import Checkpoint, in_equal_groups, padded, prepared
+from viper.models.loading import Checkpoint, in_equal_groups
 from viper.models.vision.boxes import require_finite
+from viper.models.vision.image_processing import padded, prepared
 from viper.models.vision.roles import Floats, Pixels
 
 # Families that always predict depth in metres.

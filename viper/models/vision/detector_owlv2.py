@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viper.models.libraries import Tensor, torch
-from viper.models.loading import Checkpoint, prepared, preprocess, stated
+from viper.models.loading import Checkpoint, stated
 from viper.models.vision import second_look
 from viper.models.vision.boxes import pixel_boxes, suppress
+from viper.models.vision.image_processing import prepared, preprocess
 from viper.models.vision.roles import Detection, Floats, Pixels
 from viper.models.vision.soft_prompts import LearnedPrompt
 from viper.storage.cache import RecentTexts

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from viper.models.libraries import Tensor, torch
-from viper.models.loading import Checkpoint, in_batches, in_equal_groups, padded
+from viper.models.loading import Checkpoint, in_batches, in_equal_groups
 from viper.models.vision.boxes import MIN_SCORE, clip_corners, pixel_boxes, require_finite, suppress
+from viper.models.vision.image_processing import padded
 from viper.models.vision.roles import Detection, Pixels
 
 # Families whose image backbone runs once per picture. The others run whole for each phrase.

@@ -18,10 +18,11 @@ import numpy as np
 
 from viper.errors import ModelError, UsageError
 from viper.models.libraries import Tensor, torch
-from viper.models.loading import Checkpoint, preprocess, stated
+from viper.models.loading import Checkpoint, stated
 from viper.models.options import check_shares
 from viper.models.vision import second_look
 from viper.models.vision.boxes import mask_box, require_finite
+from viper.models.vision.image_processing import preprocess
 from viper.models.vision.roles import Floats, Mask, Pixels, Segment
 from viper.models.vision.soft_prompts import LearnedPrompt
 

@@ -16,9 +16,10 @@ import numpy as np
 
 from viper.errors import ModelError
 from viper.models.libraries import functional, torch, transformers
-from viper.models.loading import Checkpoint, PictureTextCheckpoint, in_batches, prepared
+from viper.models.loading import Checkpoint, PictureTextCheckpoint, in_batches
 from viper.models.options import check_shares, checked_texts
 from viper.models.vision.boxes import MIN_SCORE, mask_box, require_finite, suppress
+from viper.models.vision.image_processing import prepared
 from viper.models.vision.roles import Detection, Mask, Pixels, Segment
 
 _NAMES = (

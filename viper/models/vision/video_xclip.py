@@ -8,9 +8,10 @@ from typing import Any
 
 from viper.errors import ToolError
 from viper.models.libraries import functional, torch
-from viper.models.loading import PictureTextCheckpoint, in_batches, preprocess
+from viper.models.loading import PictureTextCheckpoint, in_batches
 from viper.models.options import checked_texts
 from viper.models.vision.boxes import require_finite
+from viper.models.vision.image_processing import preprocess
 from viper.models.vision.roles import Floats, Pixels
 from viper.models.vision.video_windows import WindowedClip, WindowVideo, overlapping, spread
 

@@ -16,10 +16,11 @@ import numpy as np
 
 from viper.errors import ProfileError
 from viper.models.libraries import Tensor, torch
-from viper.models.loading import PictureTextCheckpoint, in_batches, in_equal_groups, prepared
+from viper.models.loading import PictureTextCheckpoint, in_batches, in_equal_groups
 from viper.models.vision.adapter_vqa import SURE, BlipAdapter, question_states, vectors_of
 from viper.models.vision.boxes import require_finite
 from viper.models.vision.chat_vlm import reply_probabilities
+from viper.models.vision.image_processing import prepared
 from viper.models.vision.roles import Floats, Pixels
 from viper.models.vision.soft_prompts import LearnedPrompt
 

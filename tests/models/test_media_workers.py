@@ -138,6 +138,14 @@ def test_workers_stay_for_the_next_file(tmp_path: Path) -> None:
     assert set(descendants_here()) == before
 
 
+def test_a_worker_that_was_started_in_advance_reads_the_first_file(tmp_path: Path) -> None:
+    decoding._WORKERS.end()
+    decoding.start_worker()
+    (worker,) = decoding._WORKERS._idle
+    assert decode_ramp(tmp_path)
+    assert decoding._WORKERS._idle == [worker]
+
+
 @pytest.mark.parametrize("suffix", ["webp", "png", "gif", "avif"])
 def test_animations_are_videos(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"moving.{suffix}"

@@ -69,6 +69,9 @@ def run(chosen: QueryOptions, media_and_query: tuple[str, ...]) -> int:
             "expected MEDIA... QUERY: at least one image or video, then the question"
         )
     _check_together(chosen)
+    from viper.models.decoding import start_worker
+
+    start_worker()
     # Importing these takes longer than all of --help.
     from viper.reasoner import RunOptions, checked_query
 

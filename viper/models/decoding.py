@@ -285,6 +285,11 @@ class _Workers:
 _WORKERS = _Workers()
 
 
+def start_worker() -> None:
+    """Start a worker while the caller imports libraries, so that its first file waits less."""
+    _WORKERS.put(_Worker())
+
+
 def send(channel: socket.socket, message: dict[str, Any], *descriptors: int) -> None:
     """Send a message to the other side, with open files. If that has ended, reading tells."""
     with suppress(ConnectionError):

@@ -13,7 +13,17 @@ import pytest
 from pydantic import TypeAdapter
 
 from viper.errors import UsageError
-from viper.record import RecordError, RunRecord, record_from_json, record_from_toml, result_record
+from viper.record import (
+    RecordError,
+    RunRecord,
+    inside,
+    outside,
+    record_from_json,
+    record_from_toml,
+    result_record,
+    trace_from_record,
+    value_text,
+)
 from viper.schema import (
     Answer,
     Check,
@@ -32,9 +42,9 @@ FAILURE = Failure("tool", "no box", 2, "x = 1", "f", "ToolError", "find", "thres
 CALL = ToolCall(
     index=3,
     tool="find",
-    args=({"kind": "image", "fields": ["image0", 3, 4]}, "cube"),
+    args=({"kind": "image", "fields": ["image0", 40, 30]}, "cube"),
     kwargs={"limit": 2},
-    result=[{"box": [0, 1, 2, 3]}],
+    result=[{"kind": "patch", "fields": ["image0", 1.5, 20.25, 3, 29, "", "cube"]}],
     seconds=0.5,
     cached=True,
     rejected_by="detector.threshold",
@@ -64,6 +74,7 @@ TRIAL = Trial(
     plan_prompt="Write a plan",
     demonstrations=("d1",),
     rests_on_nothing=(2,),
+    sizes={"image0": (40, 30)},
 )
 TRACE = Trace(
     query=Query("where is it?", "ground", "images", ("a", "b"), "s1"),
@@ -115,12 +126,64 @@ def test_a_trace_comes_back_as_it_was() -> None:
 
 
 def test_every_field_of_a_run_is_printed_and_described() -> None:
-    printed = json.loads(json.dumps(result_record(TRACE)))
+    printed = json.loads(json.dumps(result_record(TRACE, schema=1)))
     assert (names(Trace) - {"left_out"}) | {"api_left_out"} <= set(printed)
     assert printed["trials"] == to_json(TRACE.trials) and set(printed["trials"][1]) == names(Trial)
     assert printed["tool_calls"] == [to_json(CALL)] and set(to_json(CALL)) == names(ToolCall)
     assert set(printed) | {"picture"} == names(RunRecord)
     record_from_json(RunRecord, printed)
+
+
+REFERENCES = [
+    (["image0", 1.5, 20.25, 3, 29], {"picture": "image0", "box": [1.5, 1, 3, 9.75]}),
+    (["image9", 1, 2, 3, 4], {"picture": "image9", "box": None}),
+    (["image0", "a"], {"picture": "image0", "box": None}),
+    (["video0#3", 0, 5, 3, 10, "outline-1", "cup"],
+     {"picture": "video0#3", "box": [0, 10, 3, 15], "outline": "outline-1", "label": "cup"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fields", "shown"), REFERENCES)
+def test_references_leave_with_boxes_from_the_top_left_corner(fields: Any, shown: Any) -> None:
+    stored, sizes = {"kind": "patch", "fields": fields}, {"image0": (40, 30), "video0": (40, 20)}
+    assert outside({"a": [stored]}, sizes) == {"a": [{"kind": "patch", **shown}]}
+    if shown["box"]:
+        assert inside(outside([stored], sizes), sizes) == [stored]
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "text"),
+    [
+        ("patch", ["image0", 1.5, 20.25, 3, 29, "", "cup"], "patch 'cup' at (1.5, 1, 3, 9.75)"),
+        ("patch", ["edit-1", 1, 2, 3, 4], "patch in edited picture"),
+        ("view", ["image1", 1, 2, 3, 4], "view at (1, 2, 3, 4) in image1"),
+        ("image", ["image0", 40, 30], "image0"),
+        ("segment", ["video0", 3, 8], "frames 3 to 7"),
+        ("video", ["video0", 64, 40, 30], "video"),
+    ],
+)
+def test_references_are_a_few_words_for_people(kind: str, fields: Any, text: str) -> None:
+    stored = {"kind": kind, "fields": fields}
+    shown = outside(stored, {"image0": (40, 30)})
+    assert value_text({"a": [shown]}) == f"{{a: [{text}]}}"
+    assert kind == "patch" or inside(shown, {}) == stored
+
+
+@pytest.mark.parametrize(
+    "value", [{"kind": "patch", "fields": 3}, {"kind": ["patch"]}, {"kind": 1}]
+)
+def test_mappings_of_a_program_are_no_references(value: Any) -> None:
+    assert outside(value, {}) == inside(value, {}) == value
+
+
+@pytest.mark.parametrize("schema", [1, 2])
+def test_a_run_record_of_either_schema_can_be_read(schema: int) -> None:
+    printed = json.loads(json.dumps(result_record(TRACE, schema=schema)))
+    assert printed["schema"] == schema
+    again = trace_from_record(printed)
+    assert again.trials == TRACE.trials and again.schema == TRACE.schema
+    box = printed["tool_calls"][0]["result"][0].get("box")
+    assert box == (None if schema == 1 else [1.5, 1, 3, 9.75])
 
 
 def test_the_keys_that_are_no_fields_of_the_trace_keep_their_meaning() -> None:

@@ -4,22 +4,27 @@ The dataclasses of :mod:`viper.schema` and of the packages above it are the only
 record. pydantic checks JSON values against their annotations, and the HTTP schema is generated from
 them. A new field of ``Trace`` or ``Answer`` appears in storage, ``--json`` and HTTP by itself; a
 value computed from them is one row of `_COMPUTED` here.
+
+Stored traces keep references as tools received them, ``{"kind", "fields"}`` with the y axis up, so
+that programs can be replayed. :func:`outside` converts them for everything that leaves: JSON,
+terminal and pages.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, cast, get_type_hints
 
 from viper.errors import UsageError, ViperError
-from viper.schema import Answer, ToolCall, Trace, Turn, to_json
+from viper.schema import SCHEMA_VERSION, Answer, Box, ToolCall, Trace, Turn, to_json
 
 _R = TypeVar("_R")
 
@@ -158,6 +163,112 @@ def _adapter(kind: Any) -> Any:
     return TypeAdapter(kind)
 
 
+# Parts of a reference by its kind, in the order of its fields.
+_PARTS = {
+    "patch": ("picture", "box", "outline", "label"),
+    "view": ("picture", "box"),
+    "image": ("picture", "size"),
+    "segment": ("video", "frames"),
+    "video": ("video", "count", "size"),
+}
+# Parts of several numbers.
+_NUMBERS = {"box": 4, "size": 2, "frames": 2}
+
+_PictureSizes = Mapping[str, tuple[int, int]]
+
+
+def outside(value: Any, sizes: _PictureSizes) -> Any:
+    """Return a JSON value of a trace with its references in the form for readers.
+
+    A patch becomes ``{"kind": "patch", "picture": "image0", "box": [x0, y0, x1, y1]}`` in pixels
+    from the top-left corner, with its label if it has one. The box is None if a program invented
+    the patch.
+
+    Args:
+        sizes: (width, height) of each picture, see :attr:`viper.models.media.Media.sizes`.
+    """
+    if isinstance(value, list | tuple):
+        return [outside(item, sizes) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    parts = _PARTS.get(str(value.get("kind")), ())
+    if not parts or set(value) != {"kind", "fields"} or not isinstance(value["fields"], list):
+        return {key: outside(item, sizes) for key, item in value.items()}
+    shown: dict[str, Any] = {"kind": value["kind"]}
+    fields = value["fields"]
+    for name in parts:
+        count = _NUMBERS.get(name, 1)
+        part, fields = fields[:count], fields[count:]
+        if name in _NUMBERS:
+            shown[name] = part if len(part) == count and all(map(_is_finite, part)) else None
+        elif part and part != [""]:
+            shown[name] = part[0]
+    return _upside_down(shown, sizes)
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def inside(value: Any, sizes: _PictureSizes) -> Any:
+    """Return the JSON value of a trace that :func:`outside` converted."""
+    if isinstance(value, list | tuple):
+        return [inside(item, sizes) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    parts = _PARTS.get(str(value.get("kind")), ())
+    if not parts or parts[0] not in value:
+        return {key: inside(item, sizes) for key, item in value.items()}
+    known = _upside_down(value, sizes)
+    last = max(number for number, name in enumerate(parts) if name in known)
+    fields = [known.get(name) or "" for name in parts[: last + 1]]
+    flat = [item for part in fields for item in (part if isinstance(part, list) else [part])]
+    return {"kind": known["kind"], "fields": flat}
+
+
+def _upside_down(reference: Mapping[str, Any], sizes: _PictureSizes) -> dict[str, Any]:
+    """Return a reference with the box of a patch counted from the other edge of its picture."""
+    if reference["kind"] != "patch":
+        return dict(reference)
+    name, box = str(reference["picture"]), reference.get("box")
+    size = sizes.get(name) or sizes.get(name.partition("#")[0])
+    if box is not None and size is not None:
+        sides = Box(*box).to_pixels(size[1])
+        return {**reference, "box": [round(side, 2) for side in sides]}  # as answers are
+    return {**reference, "box": None}
+
+
+def value_text(value: Any) -> str:
+    """Return a value of :func:`outside` in a few words, such as ``patch at (5, 52, 92, 191)``."""
+    if isinstance(value, Mapping):
+        if value.get("kind") in ("array", *_PARTS):
+            return reference_text(value)
+        return f"{{{', '.join(f'{key}: {value_text(item)}' for key, item in value.items())}}}"
+    if isinstance(value, list | tuple):
+        # four boxes fill a line
+        return f"[{', '.join(map(value_text, value[:4]))}{', …' if len(value) > 4 else ''}]"
+    text = f"{value:.3g}" if isinstance(value, float) else repr(value)
+    # a value takes at most a line of a narrow terminal
+    return text if len(text) <= 80 else f"{text[:79]}…"
+
+
+def reference_text(reference: Mapping[str, Any]) -> str:
+    """Return a reference of :func:`outside`, or an array, in a few words."""
+    kind, picture = str(reference["kind"]), str(reference.get("picture", "image0"))
+    picture = "edited picture" if picture.startswith("edit-") else picture
+    if kind == "array":
+        return f"array of {reference.get('dtype')}, shape {reference.get('shape')}"
+    if kind == "segment":
+        start, end = map(int, reference.get("frames") or (0, 0))
+        return f"frames {start} to {end - 1}" if end > start else "no frames"
+    if kind in ("image", "video"):
+        return picture if kind == "image" else kind
+    label = f" {reference['label']!r}" if "label" in reference else ""
+    sides = ", ".join(f"{side:g}" for side in reference.get("box") or ())
+    place = f" at ({sides})" if sides else ""
+    return f"{kind}{label}{place}{'' if picture == 'image0' else f' in {picture}'}"
+
+
 @dataclass(frozen=True)
 class Vote:
     """A short form of an answer in a vote, and its number of votes."""
@@ -165,6 +276,9 @@ class Vote:
     answer: str
     count: int
 
+
+# Version of run records: 1 has references as they are stored, 2 as :func:`outside` returns them.
+RECORD_SCHEMA = 2
 
 # Keys of a run record by the fields of the trace and of its answer, which are merged.
 _TRACE_KEYS = {item.name: item.name for item in dataclasses.fields(Trace)}
@@ -187,24 +301,29 @@ _COMPUTED: dict[str, tuple[Any, Callable[[Trace], Any]]] = {
 }
 
 
-def result_record(trace: Trace, images: Sequence[str] = ()) -> dict[str, Any]:
+def result_record(
+    trace: Trace, images: Sequence[str] = (), schema: int = RECORD_SCHEMA
+) -> dict[str, Any]:
     """Return a finished run as JSON values: every field of its trace, null if a field does not
     apply.
 
-    Boxes are ``[x0, y0, x1, y1]`` in pixels from the top-left corner.
+    Boxes are ``[x0, y0, x1, y1]`` in pixels from the top-left corner, see :func:`outside`.
 
     Args:
         trace: the trace of the run.
         images: files that the run wrote, if any.
+        schema: 1 leaves the references as they are stored.
     """
     values: dict[str, Any] = to_json(trace)
     answer = values["answer"] or {}
-    return {
+    record = {
         **{_TRACE_KEYS.get(name, name): value for name, value in values.items()},
         **{key: answer.get(name) for name, key in _ANSWER_KEYS.items()},
         "images": list(images),
         **{key: compute(trace) for key, (_, compute) in _COMPUTED.items()},
+        "schema": schema,
     }
+    return record if schema == 1 else cast(dict[str, Any], outside(record, trace.sizes))
 
 
 def trace_from_record(record: Any) -> Trace:
@@ -222,7 +341,11 @@ def trace_from_record(record: Any) -> Trace:
     values["failure"] = record.get("failure")
     values["query"] = {"text": record.get("query"), "task": record.get("task")}
     values["votes"] = [tuple(each.values()) for each in record.get("votes") or ()]
-    return record_from_json(Trace, values)
+    values["schema"] = SCHEMA_VERSION
+    trace = record_from_json(Trace, values)
+    if record.get("schema", 1) == 1:
+        return trace
+    return record_from_json(Trace, inside(to_json(trace), trace.sizes))
 
 
 def _run_record() -> type:

@@ -175,7 +175,8 @@ class Trial:
     ``plan_prompt`` is the prompt of the planner. Both are None if the strategy has no plan.
     ``demonstrations`` holds the ids of the demonstrations in either prompt, each once, in their
     order. ``rests_on_nothing`` holds the indices of calls that found nothing and whose result may
-    have reached the answer.
+    have reached the answer. ``sizes`` holds (width, height) of each picture by name, by which
+    references become boxes from the top-left corner; see :func:`viper.record.outside`.
 
     ``answer`` and ``value`` are not stored, because the trace holds the answer of the run:
     ``answer`` is that of this trial, and ``value`` what its program returned, with arrays and
@@ -200,6 +201,7 @@ class Trial:
     plan_prompt: str | None = None
     demonstrations: tuple[str, ...] = ()
     rests_on_nothing: tuple[int, ...] = ()
+    sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     answer: Answer | None = _unstored()
     value: Any = _unstored()
 
@@ -380,6 +382,11 @@ class Trace:
         if not self.trials:
             return ()
         return self.trials[-1 if self.chosen is None else self.chosen].tool_calls
+
+    @property
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """Return (width, height) of each picture that the trials know."""
+        return {name: size for trial in self.trials for name, size in trial.sizes.items()}
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +21,6 @@ from viper.commands.present import (
     turn_lines,
 )
 from viper.errors import ViperError
-from viper.models.media import media_from
 from viper.schema import RunWarning, ToolCall
 
 
@@ -127,14 +127,34 @@ def test_tool_calls_show_boxes_from_the_top_left_corner() -> None:
     asked = next(
         line.strip() for line in details(result) if "simple_query(" in line and "->" in line
     )
-    assert asked.startswith("simple_query(patch(image0, 10, 40, 20, 50), None) -> ")
+    assert asked.startswith("simple_query(patch at (10, 40, 20, 50), None) -> ")
     find = next(line.strip() for line in details(result) if line.strip().startswith("find("))
-    assert "[patch(image0, 10, 40, 20, 50), patch(image0, 70, 5, 90, 25)]" in find
+    assert "[patch at (10, 40, 20, 50), patch at (70, 5, 90, 25)]" in find
 
 
-def test_a_patch_that_a_program_invented_is_shown_as_it_is() -> None:
+def test_answer_and_tool_calls_of_a_json_object_count_from_the_same_corner(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    program = "def execute_command(image):\n    return ImagePatch(image).find('cube')[0]"
+    with Bench([]) as bench:
+        result = bench.reasoner.execute(program, picture(), "?", task="ground")
+    print_result(result, None, as_json=True)
+    record = json.loads(capsys.readouterr().out)
+    patch = {"kind": "patch", "picture": "image0", "box": [10, 40, 20, 50]}
+    assert (record["box"], record["schema"]) == ([10, 40, 20, 50], 2)
+    assert record["tool_calls"][0]["result"][0] == patch
+    assert record["trials"][0]["tool_calls"][0]["result"][0] == patch
+    print_result(result, None, as_json=True, schema=1)
+    old = json.loads(capsys.readouterr().out)
+    assert old["tool_calls"][0]["result"][0] == {
+        "kind": "patch",
+        "fields": ["image0", 10, 10, 20, 20],
+    }
+
+
+def test_a_patch_that_a_program_invented_has_no_place() -> None:
     call = ToolCall(0, "find", ({"kind": "patch", "fields": ["image9", "a"]},), {}, None, 0.0)
-    assert call_line(call, media_from(picture())).startswith("find(patch(image9, a)) -> None")
+    assert call_line(call, {"image0": (100, 60)}).startswith("find(patch in image9) -> None")
 
 
 CLEAR = "\x1b]0;title\x07\x1b[2J\u202e"

@@ -97,7 +97,7 @@ def test_an_edited_picture_is_looked_at_again(bench: Bench) -> None:
     tools = [call.tool for call in result.trace.tool_calls]
     assert tools == ["segment", "replace", "find"]
     lines = "\n".join(details(result))
-    assert "outline-" not in lines and "mug)" in lines
+    assert "outline-" not in lines and "patch 'mug' at (" in lines
 
 
 def test_other_things_count_as_pictures_too(bench: Bench) -> None:

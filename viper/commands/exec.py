@@ -32,6 +32,7 @@ class ExecOptions(cli.ProfileChoice):
     as_json: bool = cli.option("--json", help="Print one JSON object with the whole trace.")
     save: Path | None = cli.option("--save", type=cli.OutFile("picture"),
         help="Draw the answer on the image and write the image to this file.")
+    json_schema: int = cli.given_by(cli.schema_option)
     page: int = cli.given_by(cli.page_option, 1)
     verbose: bool = cli.given_by(cli.verbose_option)
     quiet: bool = cli.given_by(cli.quiet_option)
@@ -62,7 +63,13 @@ def execute(execution: ExecOptions, program: Path, media: tuple[str, ...]) -> in
         result = reasoner.execute(source, loaded, execution.query, options)
     for trial in result.trace.trials if execution.verbose else ():
         note(trial_line(trial))
-    return print_result(result, execution.save, as_json=execution.as_json, quiet=execution.quiet)
+    return print_result(
+        result,
+        execution.save,
+        as_json=execution.as_json,
+        quiet=execution.quiet,
+        schema=execution.json_schema,
+    )
 
 
 def read_program(path: Path, max_bytes: int = MAX_PROGRAM_BYTES) -> str:

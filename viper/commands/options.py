@@ -25,6 +25,7 @@ from click.core import ParameterSource
 from viper.commands.terminal import note, status
 from viper.errors import UsageError
 from viper.escape import for_terminal
+from viper.record import RECORD_SCHEMA
 from viper.storage.files import check_is_no_input, replace_file
 
 if TYPE_CHECKING:
@@ -269,6 +270,10 @@ api_option: Decorator = click.option("--api", cls=Option, section=PROGRAMS,
          "dwim, dwim-ccq, dwim-ekvqa, dwim-gd, dwim-vasa, dwim-vcr, dwim-vlcu, a file with your "
          "own routines, or several joined by +.")
 
+
+schema_option: Decorator = click.option("--json-schema", cls=Option, section=OUTPUT, metavar="N",
+    type=click.IntRange(1, RECORD_SCHEMA), default=RECORD_SCHEMA,
+    help="Version of the object of --json; 1 has the boxes of tool calls from the lower left.")
 
 page_option: Decorator = click.option("--page", cls=Option, section=MACHINE, default=1,
     type=click.IntRange(1), metavar="N", help="Page of a file with several, such as a TIFF.")

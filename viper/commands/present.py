@@ -17,10 +17,9 @@ from viper.commands.terminal import echo_json, echo_thumbnail, indented, note
 from viper.errors import EXIT_FAILED, EXIT_OK, MediaError
 from viper.escape import for_terminal, python_on_terminal, visible
 from viper.models.llm.messages import Picture
-from viper.models.media import Media
-from viper.record import result_record
+from viper.record import RECORD_SCHEMA, outside, result_record, value_text
 from viper.run_result import RunResult
-from viper.schema import Box, Failure, ToolCall, Trace, Trial, Turn
+from viper.schema import Failure, ToolCall, Trace, Trial, Turn
 from viper.tools.session import is_shown, note_of
 
 
@@ -31,6 +30,7 @@ def print_result(
     as_json: bool,
     program_only: bool = False,
     quiet: bool = False,
+    schema: int = RECORD_SCHEMA,
 ) -> int:
     """Print the result, then draw it if `save` names a file, and return the exit code.
 
@@ -38,9 +38,10 @@ def print_result(
 
     Args:
         quiet: print the answer and warnings only.
+        schema: version of the JSON object.
     """
     if as_json:
-        echo_json(result_record(result.trace, [str(save)] if save is not None else []))
+        echo_json(result_record(result.trace, [str(save)] if save is not None else [], schema))
     elif program_only:
         program = result.program or ""
         click.echo(visible(program) if sys.stdout.isatty() else program)
@@ -148,11 +149,12 @@ def details(result: RunResult) -> Iterator[str | Picture]:
             yield from (f"    {line}" for line in turn_lines(turn))
             for call in trace.tool_calls:
                 if call.index in turn.calls and is_shown(call):
-                    yield f"      > {_short(call.result)} {for_terminal(note_of(call))}".rstrip()
+                    shown = value_text(outside(call.result, trace.sizes))
+                    yield f"      > {shown} {for_terminal(note_of(call))}".rstrip()
                     with suppress(LookupError, MediaError):  # a service keeps its pictures
                         yield Picture(result.media.pixels(call.result["fields"][0]))
     yield "tool calls:"
-    yield from (f"    {call_line(call, result.media)}" for call in trace.tool_calls)
+    yield from (f"    {call_line(call, trace.sizes)}" for call in trace.tool_calls)
     if trace.votes:
         votes = (f"{count} for {for_terminal(text)}" for text, count in trace.votes)
         yield f"votes: {'; '.join(votes)} (the answer is of trial {(trace.chosen or 0) + 1})"
@@ -181,11 +183,11 @@ def step_line(step: Mapping[str, Any]) -> str:
         return f"to see: {step['visual']}; to know: {step['knowledge'] or '-'}"
     if "back" in step:
         return f"back from {step['back']} to {step['state']}"
-    words = f"({_short(step['words'])})" if step["words"] else ""
+    words = f"({value_text(step['words'])})" if step["words"] else ""
     detail = step.get("extracted") or step.get("reason") or ""
     failed = f"; failed: {step['failure']}" if "failure" in step else ""
     verdict = step.get("verdict", "no verdict")
-    return f"{step['state']} > {step['action']}{words}: {verdict} {_short(detail)}{failed}"
+    return f"{step['state']} > {step['action']}{words}: {verdict} {value_text(detail)}{failed}"
 
 
 def turn_lines(turn: Turn) -> Iterator[str]:
@@ -200,31 +202,11 @@ def turn_lines(turn: Turn) -> Iterator[str]:
         yield from (f"  > {line.strip()}" for line in indented(turn.result))
 
 
-def call_line(call: ToolCall, media: Media) -> str:
+def call_line(call: ToolCall, sizes: Mapping[str, tuple[int, int]]) -> str:
     """Return arguments, result and time of a tool call as one line, boxes as in an answer."""
-    arguments = [_short(value, media) for value in call.args]
-    arguments += [f"{key}={_short(value, media)}" for key, value in call.kwargs.items()]
-    outcome = f"error: {call.error}" if call.error else _short(call.result, media)
+    args, kwargs, result = outside([call.args, call.kwargs, call.result], sizes)
+    arguments = [*map(value_text, args), *(f"{key}={value_text(kwargs[key])}" for key in kwargs)]
+    outcome = f"error: {call.error}" if call.error else value_text(result)
     rejection = f" (below {call.rejected_by})" if call.rejected_by else ""
     time = f"{call.seconds * 1000:.0f} ms{', cached' if call.cached else ''}"
     return visible(f"{call.tool}({', '.join(arguments)}) -> {outcome}{rejection} [{time}]")
-
-
-def _short(value: Any, media: Media | None = None) -> str:
-    if isinstance(value, dict) and {"kind", "fields"} <= set(value):
-        fields = [f for f in value["fields"] if f != "" and not str(f).startswith("outline-")]
-        if value["kind"] == "patch" and media is not None:
-            with suppress(LookupError, TypeError, ValueError):  # a program may invent a patch
-                height = media.pixels(str(fields[0])).shape[0]
-                fields[1:5] = Box(*map(float, fields[1:5])).to_pixels(height)
-        shown = [f"{item:g}" if isinstance(item, float) else str(item) for item in fields]
-        return f"{value['kind']}({', '.join(shown)})"
-    if isinstance(value, list):
-        items = ", ".join(_short(item, media) for item in value[:4])
-        # four boxes fill a line; the page of the trace shows all
-        return f"[{items}{', …' if len(value) > 4 else ''}]"
-    if isinstance(value, float):
-        return f"{value:.3g}"
-    text = repr(value)
-    # a value takes at most a line of a narrow terminal
-    return text if len(text) <= 80 else f"{text[:79]}…"

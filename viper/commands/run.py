@@ -173,6 +173,7 @@ def _answer(
             as_json=chosen.as_json,
             program_only=chosen.program_only,
             quiet=chosen.quiet,
+            schema=chosen.json_schema,
         )
         if chosen.html is not None:
             command = cli.command_line(click.get_current_context(), ("html", "save", "as_json"))

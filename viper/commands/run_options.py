@@ -85,7 +85,7 @@ def sent_parameters() -> set[str]:
     """Return the parameters of ``viper run`` that ``--server`` can be combined with."""
     names = "media_and_query choices task strategy api save as_json seed program_only interactive"
     sent = {_parameter(setting) for setting in _offered() if setting.declaration.http}
-    return {*names.split(), *["force", "verbose", "quiet", "server"], *sent}
+    return {*names.split(), *["force", "json_schema", "verbose", "quiet", "server"], *sent}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +104,7 @@ class QueryOptions(cli.ProfileChoice):
     html: Path | None = cli.option("--html", type=cli.OutFile("page"),
         help="Write a page that shows each line of the program beside its result.")
     as_json: bool = cli.option("--json", help="Print one JSON object with the whole trace.")
+    json_schema: int = cli.given_by(cli.schema_option)
     page: int = cli.given_by(cli.page_option, 1)
     seed: int = cli.seed_field("Random seed for sampling.")
     dry_run: bool = cli.option("--dry-run",

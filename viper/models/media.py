@@ -71,6 +71,13 @@ class Media:
         """Return the pictures by their ids; none for a video."""
         return {f"image{number}": picture for number, picture in enumerate(self.images)}
 
+    @property
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """Return (width, height) of each picture by its id, of all frames as ``video0``."""
+        pictures = {name: self.edits.picture(name).pixels for name in self.edits.names()}
+        pictures |= self.named_images if self.video is None else {"video0": self.video[0]}
+        return {name: (each.shape[1], each.shape[0]) for name, each in pictures.items()}
+
     def for_run(self) -> Media:
         """Return the same media for one more run, with separate edits."""
         return replace(self, edits=self.edits.copy())

@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 
 from viper.evaluate.reports.page import rendered_page
 from viper.reasoner import Reasoner
-from viper.record import RunRecord
+from viper.record import RunRecord, outside
 from viper.run_result import RunResult
 from viper.schema import Trial, to_json
 from viper.serve import forms, replies
@@ -245,7 +245,7 @@ class JobStream(JobAnswer):
             event = coming.result()
             self.count(event)
             if isinstance(event, Trial):
-                name, data = b"trial", replies.encoded(to_json(event))
+                name, data = b"trial", replies.encoded(outside(to_json(event), event.sizes))
             elif isinstance(event, RunResult):
                 name, data = b"result", await asyncio.to_thread(replies.result_json, event)
             else:

@@ -23,8 +23,10 @@ from viper.models.edited import Origin
 from viper.models.media import Media
 from viper.models.vision.roles import Pixels
 from viper.prompting.expected_answer import expected_answer
+from viper.record import outside, value_text
 from viper.sandbox import Ref
 from viper.schema import Answer, Box, Failure, PixelBox, Query
+from viper.tools.call_log import plain
 from viper.tools.session import ToolSession
 from viper.tools.settings import ToolSettings
 
@@ -89,7 +91,7 @@ def read_answer(
     """
     info: Any = None
     if isinstance(value, tuple) and len(value) == 2:
-        value, info = value[0], _json(value[1])
+        value, info = value[0], plain(value[1])
     answer = _READERS[query.task](value, query, media)
     if isinstance(answer, Failure):
         return replace(answer, message=f"{by} {answer.message}")
@@ -134,8 +136,10 @@ def wrong_type(answer: Answer, query: Query, settings: ToolSettings) -> Failure 
 
 def _type_failure(value: Any, expected: str) -> Failure:
     actual = "nothing" if value is None else f"{type(value).__name__} {str(value)[:60]!r}"
-    if isinstance(value, Ref):
-        actual = f"a {value.kind}"
+    if isinstance(value, Ref | list | tuple):
+        actual = (
+            f"a {value.kind}" if isinstance(value, Ref) else value_text(outside(plain(value), {}))
+        )
     return Failure("return_type", f"returned {actual}; expected {expected}")
 
 
@@ -229,16 +233,6 @@ def _tag(value: Any, query: Query, media: Media) -> Answer | Failure:
             return answer
         tags.append({"box": list(answer.box or ()), "label": label})
     return Answer(tags, "tags")
-
-
-def _json(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _json(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_json(item) for item in value]
-    if isinstance(value, str | int | float | bool) or value is None:
-        return value
-    return str(value)[:200]
 
 
 def _auto(value: Any, query: Query, media: Media) -> Answer | Failure:

@@ -179,6 +179,7 @@ def trial_without_program(
         tool_calls=tuple(session.calls),
         stdout="",
         seconds=round(time.perf_counter() - started, 4),
+        sizes=session.media.sizes,
         answer=None if isinstance(result, Failure) else result,
         value=None if failure else value,
     )

@@ -350,6 +350,7 @@ def run_once(
         plan=request.plan,
         plan_prompt=None if request.plan_prompt is None else as_text(request.plan_prompt),
         demonstrations=request.demonstrations,
+        sizes=context.media.sizes,
         answer=answer,
         value=None if answer is None else outcome.value,
     )

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from viper.models.edited import EDIT_ID
-from viper.schema import Box, PixelBox, ToolCall, Trace, Trial, Turn
+from viper.record import outside, reference_text
+from viper.schema import PixelBox, ToolCall, Trace, Trial, Turn
 from viper.strategies.explore.flagging import flagged
 from viper.strategies.replay import Event, Replay
 from viper.tools.session import is_shown, note_of
@@ -97,32 +97,17 @@ def display_value(value: Any, sizes: Sizes) -> DisplayValue:
 
 
 def _reference(value: Mapping[str, Any], sizes: Sizes) -> DisplayValue | None:
-    kind = value.get("kind")
-    if kind == "array" and set(value) == {"kind", "shape", "dtype"}:
-        return DisplayValue("text", f"array of {value['dtype']}, shape {value['shape']}")
-    if set(value) != {"kind", "fields"} or not isinstance(value["fields"], list | tuple):
+    shown = outside(value, sizes.pictures)
+    if "kind" not in shown or set(value) not in ({"kind", "fields"}, {"kind", "shape", "dtype"}):
         return None
-    fields = value["fields"]
-    try:
-        if kind in ("patch", "image"):
-            picture = str(fields[0])
-            width, height = sizes.pictures[picture]
-            box: PixelBox = (0.0, 0.0, float(width), float(height))
-            if kind == "patch":
-                box = Box(*(float(side) for side in fields[1:5])).to_pixels(height)
-            caption = "edited picture" if EDIT_ID.fullmatch(picture) else picture
-            if kind == "patch" and len(fields) > 6 and (label := str(fields[6])):
-                caption = f"{label} in {caption}"
-            numbers = ", ".join(f"{side:.0f}" for side in box)
-            return DisplayValue("crop", f"{caption} [{numbers}]", picture, box)
-        if kind in ("segment", "video"):
-            ends = fields[1:3] if kind == "segment" else (0, sizes.frames)
-            start, end = map(int, ends)
-            text = f"frames {start} to {end - 1}" if end > start else "no frames"
-            return DisplayValue("span", text, span=(start, end))
-    except (IndexError, KeyError, TypeError, ValueError):
-        return None
-    return None
+    text, picture = reference_text(shown), shown.get("picture", "")
+    if shown["kind"] in ("segment", "video"):
+        start, end = (shown["frames"] or (0, 0)) if "frames" in shown else (0, sizes.frames)
+        return DisplayValue("span", text, span=(int(start), int(end)))
+    if shown.get("box") is None and picture not in sizes.pictures:
+        return DisplayValue("text", text)
+    x0, y0, x1, y1 = shown.get("box") or (0.0, 0.0, *map(float, sizes.pictures[picture]))
+    return DisplayValue("crop", text, picture, (x0, y0, x1, y1))
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from viper.errors import UsageError
 from viper.record import (
     RecordError,
     RunRecord,
-    inside,
     outside,
     record_from_json,
     record_from_toml,
@@ -147,8 +146,6 @@ REFERENCES = [
 def test_references_leave_with_boxes_from_the_top_left_corner(fields: Any, shown: Any) -> None:
     stored, sizes = {"kind": "patch", "fields": fields}, {"image0": (40, 30), "video0": (40, 20)}
     assert outside({"a": [stored]}, sizes) == {"a": [{"kind": "patch", **shown}]}
-    if shown["box"]:
-        assert inside(outside([stored], sizes), sizes) == [stored]
 
 
 @pytest.mark.parametrize(
@@ -166,14 +163,14 @@ def test_references_are_a_few_words_for_people(kind: str, fields: Any, text: str
     stored = {"kind": kind, "fields": fields}
     shown = outside(stored, {"image0": (40, 30)})
     assert value_text({"a": [shown]}) == f"{{a: [{text}]}}"
-    assert kind == "patch" or inside(shown, {}) == stored
 
 
 @pytest.mark.parametrize(
     "value", [{"kind": "patch", "fields": 3}, {"kind": ["patch"]}, {"kind": 1}]
 )
 def test_mappings_of_a_program_are_no_references(value: Any) -> None:
-    assert outside(value, {}) == inside(value, {}) == value
+    assert value_text(value).startswith("{kind: ")
+    assert outside(value, {}) == value
 
 
 @pytest.mark.parametrize("schema", [1, 2])
@@ -181,7 +178,8 @@ def test_a_run_record_of_either_schema_can_be_read(schema: int) -> None:
     printed = json.loads(json.dumps(result_record(TRACE, schema=schema)))
     assert printed["schema"] == schema
     again = trace_from_record(printed)
-    assert again.trials == TRACE.trials and again.schema == TRACE.schema
+    assert again.trials[0].program == TRIAL.program and again.schema == TRACE.schema
+    assert result_record(again)["tool_calls"] == result_record(TRACE)["tool_calls"]
     box = printed["tool_calls"][0]["result"][0].get("box")
     assert box == (None if schema == 1 else [1.5, 1, 3, 9.75])
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from html.parser import HTMLParser
@@ -21,7 +23,7 @@ from viper.api.library import Library
 from viper.errors import UsageError
 from viper.models.media import media_from
 from viper.profiles import load_profile
-from viper.reasoner import Reasoner
+from viper.reasoner import Reasoner, RunOptions
 from viper.run_result import RunResult
 from viper.sandbox import Ref
 from viper.strategies.answers import outside_value
@@ -172,3 +174,71 @@ def test_pictures_are_arrays_and_segments_are_frames(bench: Bench) -> None:
 def test_invented_references_are_nothing(fields: tuple[object, ...], kind: str) -> None:
     value = outside_value(Ref(kind, fields), media_from(picture()))  # type: ignore[arg-type]
     assert value is None or len(value) in (0, 60)  # no frames, or the picture itself
+
+
+@pytest.mark.parametrize(
+    ("program", "task", "options", "value"),
+    [
+        ("return 3", "question", (), "3"),
+        ("return 'red', {'why': 1}", "question", (), "red"),
+        ("return ImagePatch(image).exists('cube')", "question", (), "yes"),
+        ("return 1", "choice", "red; blue", "blue"),
+        ("return 'yes'", "statement", (), True),
+        ("return ImagePatch(image).find('cube')[0]", "ground", (), (10.0, 40.0, 20.0, 50.0)),
+        ("return nonsense", "question", (), None),
+    ],
+)
+def test_a_value_has_one_type_for_a_task(
+    program: str, task: str, options: object, value: object
+) -> None:
+    with Bench([f"def execute_command(image):\n    {program}"], trials=1) as bench:
+        result = bench.reasoner.run(picture(), "?", task=task, options=options)
+    assert (result.value, type(result.value)) == (value, type(value)), result.failure
+
+
+def test_a_value_has_the_same_type_without_a_program(bench: Bench) -> None:
+    result = bench.reasoner.run(picture(), "how many are there?", strategy="vqa", task="question")
+    assert result.answer is not None and type(result.value) is str
+
+
+def test_the_value_of_an_edit_is_its_picture() -> None:
+    program = "def execute_command(image):\n    return ImagePatch(image).crop(0, 0, 20, 10)"
+    with Bench([program]) as bench:
+        result = bench.reasoner.run(picture(), "cut it", task="edit")
+    assert result.value is result.picture and result.value.shape == (10, 20, 3)
+
+
+def test_a_result_has_its_trials_and_confidence(bench: Bench) -> None:
+    result = run(bench, BOX)
+    assert result.confidence is None and result.trials == result.trace.trials
+    assert result.answer is not None
+    sure = replace(result.trace, answer=replace(result.answer, confidence=0.5))
+    assert replace(result, trace=sure).confidence == 0.5
+    assert run(bench, "def execute_command(image):\n    return nonsense").confidence is None
+
+
+def test_tool_calls_count_from_the_corner_of_the_answer(bench: Bench) -> None:
+    result = run(bench, BOX)
+    (call,) = result.tool_calls
+    assert result.answer is not None and call["result"][0]["box"] == list(result.answer.box or ())
+
+
+@pytest.mark.parametrize("copied", [lambda it: pickle.loads(pickle.dumps(it)), copy.deepcopy])
+def test_results_can_be_pickled_and_copied(
+    bench: Bench, copied: Callable[[RunResult], RunResult]
+) -> None:
+    program = "def execute_command(image):\n    return ImagePatch(image).crop(0, 0, 20, 10)"
+    result = bench.reasoner.execute(program, picture(), task="edit")
+    again = copied(result)
+    assert (again.answer, again.trace, again.page) == (result.answer, result.trace, None)
+    assert result.value is not None and (again.value == result.value).all()
+    assert (again.media.images[0] == picture()).all() and again.picture is not None
+
+
+def test_what_people_print_takes_a_few_lines(bench: Bench) -> None:
+    result = bench.reasoner.execute(BOX, [picture()] * 9)
+    profile = load_profile("embedded")
+    shown = [result, result.media, profile, bench.reasoner.components, RunOptions(trials=2)]
+    assert all(len(repr(each)) < 250 for each in shown), shown
+    assert "image1 100 x 60" in repr(result.media) and "embedded" in repr(profile)
+    assert len(repr(result.trace)) < 1_500

@@ -3,7 +3,7 @@
 from viper import Reasoner, load_profile
 with Reasoner(load_profile("embedded")) as reasoner:
     result = reasoner.run("table.png", "the leftmost cube")
-    print(result.answer.box, result.program)
+    print(result.value, result.program)
 
 :meth:`Reasoner.stream` is the path of every run: it makes the context, lets a strategy yield its
 trials, verifies, falls back, and puts all into a trace (:meth:`Reasoner._result`).
@@ -12,12 +12,13 @@ trials, verifies, falls back, and puts all into a trace (:meth:`Reasoner._result
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from viper.api.image_patch import ImagePatch
 from viper.api.runtime import ImageHandle
@@ -28,7 +29,7 @@ from viper.models.media import media_from
 from viper.run_result import RunResult
 from viper.schema import TASKS, Query, Trace, Trial
 from viper.strategies import strategy as named_strategy
-from viper.strategies.answers import outside_value, resolve_task
+from viper.strategies.answers import resolve_task, value_for
 from viper.strategies.base import (
     Components,
     Conclusion,
@@ -43,10 +44,13 @@ from viper.strategies.confidence import judged, limit_of
 from viper.strategies.end_to_end import fall_back
 from viper.strategies.program import Generation, run_program
 from viper.strategies.prompts import write_prompt
-from viper.strategies.settings import RunSettings, all_settings
+from viper.strategies.settings import RunSettings, all_settings, shipped_settings
 from viper.strategies.verification import verify
 from viper.strategies.warnings import warnings_of
 from viper.tools.parent_routines import api_client
+
+if TYPE_CHECKING:
+    from viper.strategies.run_keywords import Keywords
 
 # A page of text: longer queries are pasted documents, for which small writers have no room.
 MAX_QUERY_CHARACTERS = 4_000
@@ -63,6 +67,7 @@ class RunOptions:
     """Settings of one call that differ from the profile.
 
     Attributes:
+        options: the candidate answers; a text is split at its semicolons.
         changes: settings by name, including those of single strategies; see
             :mod:`viper.strategies.settings`. Each is also a keyword and an attribute. None, or
             a missing name, keeps the profile's value.
@@ -80,7 +85,7 @@ class RunOptions:
     def __init__(
         self,
         task: str = "auto",
-        options: Sequence[str] = (),
+        options: Sequence[str] | str = (),
         strategy: str = "program",
         sample_id: str | None = None,
         changes: Mapping[str, Any] = MappingProxyType({}),
@@ -91,9 +96,11 @@ class RunOptions:
                 choices = [*all_settings(), *(option.name for option in fields(self))]
                 raise UnknownNameError("setting", name, choices)
         changes = {**changes, **settings}
+        if isinstance(options, str):
+            options = list(filter(None, map(str.strip, options.split(";"))))
         vars(self).update(
             task=task,
-            options=options if isinstance(options, str) else tuple(options),
+            options=tuple(options),
             strategy=strategy,
             sample_id=sample_id,
             changes={name: value for name, value in changes.items() if value is not None},
@@ -122,8 +129,10 @@ def checked_query(text: str) -> str:
     """Return a query without the spaces around it.
 
     Raises:
-        UsageError: it is empty or too long.
+        UsageError: it is no text, empty or too long.
     """
+    if not isinstance(text, str):
+        raise UsageError(f"the query is {text!r:.60}; expected a text")
     stripped = text.strip()
     if not stripped:
         raise UsageError("the query is empty; say what to find or ask a question")
@@ -170,15 +179,15 @@ class Reasoner:
         on_trial: Callable[[Trial], None] | None = None,
         cancel: threading.Event | None = None,
         using: Strategy | None = None,
-        **changes: Any,
+        **changes: Unpack[Keywords],
     ) -> RunResult:
         """Answer a query, in as many trials as needed.
 
         Args:
             media: path, paths, array, or PIL picture; see ``viper.models.media.media_from``.
             query: the question, or the object to find.
-            request: settings of this run; keywords (``task=…``, ``options=[…]``, ``api=…``,
-                ``strategy=…``, ``trials=…``, ``temperature=…``, ``seed=…``) change single ones.
+            request: settings of this run; the keywords after ``using`` change single ones, and None
+                keeps the profile's value. ``viper run --help`` explains each.
             on_trial: called after every trial, in this thread.
             cancel: set it from another thread to end the run.
             using: a strategy object for this run, instead of a strategy by name; no fallback
@@ -206,7 +215,7 @@ class Reasoner:
         cancel: threading.Event | None = None,
         usage: UsageMeter | None = None,
         using: Strategy | None = None,
-        **changes: Any,
+        **changes: Unpack[Keywords],
     ) -> Iterator[Trial | RunResult]:
         """Yield each Trial as it ends, and then the RunResult. Arguments and errors as :meth:`run`.
 
@@ -254,7 +263,7 @@ class Reasoner:
         yield self._result(context, reason, strategy, trials, started, conclusion)
 
     async def arun(
-        self, media: Any, query: str, request: RunOptions | None = None, **changes: Any
+        self, media: Any, query: str, request: RunOptions | None = None, **changes: Unpack[Keywords]
     ) -> RunResult:
         """Run :meth:`run` without blocking the event loop; cancelling the task cancels the run."""
         cancel = threading.Event()
@@ -274,7 +283,7 @@ class Reasoner:
         request: RunOptions | None = None,
         *,
         cancel: threading.Event | None = None,
-        **changes: Any,
+        **changes: Unpack[Keywords],
     ) -> RunResult:
         """Run a program of the caller, with self-tuning but without a language model.
 
@@ -309,7 +318,7 @@ class Reasoner:
         return ImagePatch(ImageHandle("image0", width, height, call))
 
     def prompt(
-        self, media: Any, query: str, request: RunOptions | None = None, **changes: Any
+        self, media: Any, query: str, request: RunOptions | None = None, **changes: Unpack[Keywords]
     ) -> str:
         """Return the first prompt of a run without calling a model.
 
@@ -324,7 +333,7 @@ class Reasoner:
         return strategy.prompt(self.components, context)
 
     def writer_prompt(
-        self, media: Any, query: str, request: RunOptions | None = None, **changes: Any
+        self, media: Any, query: str, request: RunOptions | None = None, **changes: Unpack[Keywords]
     ) -> Prompt:
         """Return the first prompt of the program writer, as a model reads it.
 
@@ -417,5 +426,18 @@ class Reasoner:
         trace = judged(trace, self.components.confidence, verified=verified, risk=risk)
         value = None
         if answering is not None and trace.answer is not None:
-            value = outside_value(answering.value, context.media)
+            value = value_for(context.query.task, trace.answer, context.media, answering.value)
         return RunResult(trace, context.media, value, self.components.page)
+
+
+def _name_keywords(function: Any, keywords: Iterable[inspect.Parameter]) -> None:
+    """Show the keywords that a function takes by its last parameter in ``help`` and notebooks."""
+    signature = inspect.signature(function)
+    named = [each.replace(kind=each.KEYWORD_ONLY) for each in keywords]
+    own = [*signature.parameters.values()][:-1]
+    function.__signature__ = signature.replace(parameters=[*own, *named])
+
+
+_name_keywords(RunOptions.__init__, (each.keyword for each in shipped_settings().values()))
+for _method in ("run", "stream", "arun", "execute", "prompt", "writer_prompt"):
+    _name_keywords(getattr(Reasoner, _method), inspect.signature(RunOptions).parameters.values())

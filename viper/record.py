@@ -174,10 +174,8 @@ _PARTS = {
 # Parts of several numbers.
 _NUMBERS = {"box": 4, "size": 2, "frames": 2}
 
-_PictureSizes = Mapping[str, tuple[int, int]]
 
-
-def outside(value: Any, sizes: _PictureSizes) -> Any:
+def outside(value: Any, sizes: Mapping[str, tuple[int, int]]) -> Any:
     """Return a JSON value of a trace with its references in the form for readers.
 
     A patch becomes ``{"kind": "patch", "picture": "image0", "box": [x0, y0, x1, y1]}`` in pixels
@@ -200,50 +198,27 @@ def outside(value: Any, sizes: _PictureSizes) -> Any:
         count = _NUMBERS.get(name, 1)
         part, fields = fields[:count], fields[count:]
         if name in _NUMBERS:
-            shown[name] = part if len(part) == count and all(map(_is_finite, part)) else None
+            finite = [
+                side for side in part if isinstance(side, int | float) and math.isfinite(side)
+            ]
+            shown[name] = finite if len(finite) == count else None
         elif part and part != [""]:
             shown[name] = part[0]
-    return _upside_down(shown, sizes)
-
-
-def _is_finite(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
-
-
-def inside(value: Any, sizes: _PictureSizes) -> Any:
-    """Return the JSON value of a trace that :func:`outside` converted."""
-    if isinstance(value, list | tuple):
-        return [inside(item, sizes) for item in value]
-    if not isinstance(value, Mapping):
-        return value
-    parts = _PARTS.get(str(value.get("kind")), ())
-    if not parts or parts[0] not in value:
-        return {key: inside(item, sizes) for key, item in value.items()}
-    known = _upside_down(value, sizes)
-    last = max(number for number, name in enumerate(parts) if name in known)
-    fields = [known.get(name) or "" for name in parts[: last + 1]]
-    flat = [item for part in fields for item in (part if isinstance(part, list) else [part])]
-    return {"kind": known["kind"], "fields": flat}
-
-
-def _upside_down(reference: Mapping[str, Any], sizes: _PictureSizes) -> dict[str, Any]:
-    """Return a reference with the box of a patch counted from the other edge of its picture."""
-    if reference["kind"] != "patch":
-        return dict(reference)
-    name, box = str(reference["picture"]), reference.get("box")
-    size = sizes.get(name) or sizes.get(name.partition("#")[0])
-    if box is not None and size is not None:
-        sides = Box(*box).to_pixels(size[1])
-        return {**reference, "box": [round(side, 2) for side in sides]}  # as answers are
-    return {**reference, "box": None}
+    if value["kind"] == "patch" and shown["box"] is not None:
+        picture = str(shown["picture"])
+        size = sizes.get(picture) or sizes.get(picture.partition("#")[0])
+        turned = size and Box(*shown["box"]).to_pixels(size[1])
+        shown["box"] = turned and [round(side, 2) for side in turned]  # as answers are
+    return shown
 
 
 def value_text(value: Any) -> str:
     """Return a value of :func:`outside` in a few words, such as ``patch at (5, 52, 92, 191)``."""
     if isinstance(value, Mapping):
-        if value.get("kind") in ("array", *_PARTS):
+        try:
             return reference_text(value)
-        return f"{{{', '.join(f'{key}: {value_text(item)}' for key, item in value.items())}}}"
+        except (KeyError, TypeError, ValueError):
+            return f"{{{', '.join(f'{key}: {value_text(item)}' for key, item in value.items())}}}"
     if isinstance(value, list | tuple):
         # four boxes fill a line
         return f"[{', '.join(map(value_text, value[:4]))}{', …' if len(value) > 4 else ''}]"
@@ -253,18 +228,22 @@ def value_text(value: Any) -> str:
 
 
 def reference_text(reference: Mapping[str, Any]) -> str:
-    """Return a reference of :func:`outside`, or an array, in a few words."""
+    """Return a reference of :func:`outside`, or an array, in a few words.
+
+    Raises:
+        KeyError, TypeError, ValueError: a mapping that a program made, and no reference.
+    """
     kind, picture = str(reference["kind"]), str(reference.get("picture", "image0"))
     picture = "edited picture" if picture.startswith("edit-") else picture
     if kind == "array":
-        return f"array of {reference.get('dtype')}, shape {reference.get('shape')}"
+        return f"array of {reference['dtype']}, shape {reference['shape']}"
     if kind == "segment":
-        start, end = map(int, reference.get("frames") or (0, 0))
+        start, end = map(int, reference["frames"] or (0, 0))
         return f"frames {start} to {end - 1}" if end > start else "no frames"
     if kind in ("image", "video"):
         return picture if kind == "image" else kind
     label = f" {reference['label']!r}" if "label" in reference else ""
-    sides = ", ".join(f"{side:g}" for side in reference.get("box") or ())
+    sides = ", ".join(f"{side:g}" for side in reference["box"] or ())
     place = f" at ({sides})" if sides else ""
     return f"{kind}{label}{place}{'' if picture == 'image0' else f' in {picture}'}"
 
@@ -329,6 +308,8 @@ def result_record(
 def trace_from_record(record: Any) -> Trace:
     """Return the trace of which :func:`result_record` made these JSON values.
 
+    Its references keep the form for readers, so it can be shown, but not replayed.
+
     Raises:
         RecordError: a value is missing or of another type.
     """
@@ -342,10 +323,7 @@ def trace_from_record(record: Any) -> Trace:
     values["query"] = {"text": record.get("query"), "task": record.get("task")}
     values["votes"] = [tuple(each.values()) for each in record.get("votes") or ()]
     values["schema"] = SCHEMA_VERSION
-    trace = record_from_json(Trace, values)
-    if record.get("schema", 1) == 1:
-        return trace
-    return record_from_json(Trace, inside(to_json(trace), trace.sizes))
+    return record_from_json(Trace, values)
 
 
 def _run_record() -> type:

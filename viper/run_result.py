@@ -14,7 +14,8 @@ from viper.draw import draw_answer, save_picture
 from viper.errors import UsageError
 from viper.models.media import Media
 from viper.models.vision.roles import Pixels
-from viper.schema import Answer, Failure, RunWarning, Trace
+from viper.record import outside
+from viper.schema import Answer, Failure, RunWarning, Trace, Trial, to_json
 from viper.storage.files import check_is_no_input, write_file
 
 
@@ -22,9 +23,10 @@ from viper.storage.files import check_is_no_input, write_file
 class RunResult:
     """Result of a run: the trace, the media of the query, and the value returned.
 
-    ``value`` is what the program returned; see :func:`viper.strategies.answers.outside_value`. It
-    may hold arrays, while ``trace`` is plain data. ``page`` renders the page of
-    the trace with a command line; None if the reasoner's components have no page.
+    ``value`` is None without an answer; else its type depends on the task, see
+    :func:`viper.strategies.answers.value_for`. It may be an array, while ``trace`` is plain data.
+    ``page`` renders the page of the trace with a command line; None if the reasoner's components
+    have no page, and in copies, because it holds models.
     """
 
     trace: Trace
@@ -42,6 +44,9 @@ class RunResult:
         doubts = "".join(f", {warning.kind}" for warning in self.warnings)
         return f"<RunResult {self.trace.query.text!r}: {shown}{doubts}>"
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "page": None}
+
     @property
     def answer(self) -> Answer | None:
         return self.trace.answer
@@ -49,6 +54,20 @@ class RunResult:
     @property
     def failure(self) -> Failure | None:
         return self.trace.failure
+
+    @property
+    def confidence(self) -> float | None:
+        """Return the probability that the answer is right; None if it is not known."""
+        return None if self.answer is None else self.answer.confidence
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        return self.trace.trials
+
+    @property
+    def tool_calls(self) -> list[dict[str, Any]]:
+        """Return the calls of the answering trial as ``--json`` prints them."""
+        return [outside(to_json(call), self.trace.sizes) for call in self.trace.tool_calls]
 
     @property
     def picture(self) -> Pixels | None:

@@ -189,16 +189,16 @@ class Trial:
     ok: bool
     failure: Failure | None
     thresholds: Mapping[str, float]
-    tool_calls: tuple[ToolCall, ...]
+    tool_calls: tuple[ToolCall, ...] = field(repr=False)
     stdout: str
     seconds: float
     seed: int | None = None
     temperature: float | None = None
-    prompt: str | None = None
+    prompt: str | None = field(default=None, repr=False)
     writing: Usage = Usage()
     writing_seconds: float = 0.0
     plan: str | None = None
-    plan_prompt: str | None = None
+    plan_prompt: str | None = field(default=None, repr=False)
     demonstrations: tuple[str, ...] = ()
     rests_on_nothing: tuple[int, ...] = ()
     sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
@@ -317,7 +317,7 @@ class Trace:
     task_reason: str
     answer: Answer | None
     failure: Failure | None
-    trials: tuple[Trial, ...]
+    trials: tuple[Trial, ...] = field(repr=False)
     usage: Usage
     seconds: float
     strategy: str

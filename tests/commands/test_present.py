@@ -138,13 +138,13 @@ def test_answer_and_tool_calls_of_a_json_object_count_from_the_same_corner(
     program = "def execute_command(image):\n    return ImagePatch(image).find('cube')[0]"
     with Bench([]) as bench:
         result = bench.reasoner.execute(program, picture(), "?", task="ground")
-    print_result(result, None, as_json=True)
+    print_result(result, None, as_json=2)
     record = json.loads(capsys.readouterr().out)
     patch = {"kind": "patch", "picture": "image0", "box": [10, 40, 20, 50]}
     assert (record["box"], record["schema"]) == ([10, 40, 20, 50], 2)
     assert record["tool_calls"][0]["result"][0] == patch
     assert record["trials"][0]["tool_calls"][0]["result"][0] == patch
-    print_result(result, None, as_json=True, schema=1)
+    print_result(result, None, as_json=1)
     old = json.loads(capsys.readouterr().out)
     assert old["tool_calls"][0]["result"][0] == {
         "kind": "patch",

@@ -285,3 +285,31 @@ def test_names_in_a_video_that_are_no_text_do_not_matter(tmp_path: Path) -> None
     assert b"VideoHandler" in content
     (tmp_path / "clip.mp4").write_bytes(content.replace(b"VideoH", b"\xff\xfe\xff\xfe\xff\xfe"))
     assert load_media([tmp_path / "clip.mp4"]).kind == "video"
+
+
+def test_files_that_are_open_are_read(tmp_path: Path) -> None:
+    Image.fromarray(gradient()).save(tmp_path / "x.png")
+    with (tmp_path / "x.png").open("rb") as file:
+        assert (media_from(file).images[0] == gradient()).all()
+    streams = [BytesIO((tmp_path / "x.png").read_bytes()) for _ in range(2)]
+    assert [(image == gradient()).all() for image in media_from(streams).images] == [True, True]
+    with (tmp_path / "x.png").open() as text, pytest.raises(MediaError, match="binary mode"):
+        media_from(text)
+
+
+def test_tensors_are_pictures_with_channels_first_or_last() -> None:
+    torch = pytest.importorskip("torch")
+    last = torch.tensor(gradient())
+    first = last.permute(2, 0, 1)
+    for tensor in (last, first, first / 255, (last / 255).double().requires_grad_()):
+        assert (media_from(tensor).images[0] == gradient()).all()
+    assert (media_from([first, last]).images[1] == gradient()).all()
+    clip = media_from(first[None].repeat(4, 1, 1, 1))
+    assert clip.video is not None and (clip.video[3] == gradient()).all()
+
+
+@pytest.mark.parametrize("values", [[-0.5, 1.0], [0.0, 255.0], [float("nan")]])
+def test_tensors_of_floats_lie_between_0_and_1(values: list[float]) -> None:
+    torch = pytest.importorskip("torch")
+    with pytest.raises(MediaError, match="expected values from 0 to 1"):
+        media_from(torch.tensor(values).expand(3, 4, len(values)))

@@ -105,6 +105,13 @@ def test_events_come_trial_by_trial_and_the_result_last() -> None:
     assert got[-1][1]["box"] == [1.0, 1.0, 9.0, 9.0]
 
 
+def test_calls_in_events_and_results_count_from_the_corner_of_the_box(server: Served) -> None:
+    got = events(server.run(headers={"Accept": "text/event-stream"}).text)
+    patch = {"kind": "patch", "picture": "image0", "box": [10, 40, 20, 50]}
+    assert got[0][1]["tool_calls"][0]["result"][0] == patch
+    assert got[1][1]["tool_calls"][0]["result"][0] == patch and got[1][1]["box"] == patch["box"]
+
+
 def test_an_error_in_a_stream_is_an_event(server: Served) -> None:
     answer = server.run(files=media(b"no picture"), headers={"Accept": "text/event-stream"})
     ((name, data),) = events(answer.text)

@@ -193,9 +193,9 @@ def test_results_are_replaced_by_index_also_by_edited_pictures(bench: Bench) -> 
 
 
 def _first(result: RunResult) -> list[object]:
-    from viper.strategies.replay import restore_references
+    from viper.tools.call_log import from_plain
 
-    return list(restore_references(result.trace.tool_calls[1].args[:2]))
+    return list(from_plain(result.trace.tool_calls[1].args[:2]))
 
 
 def test_a_page_shows_edited_pictures_and_escapes_labels(bench: Bench) -> None:

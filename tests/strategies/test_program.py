@@ -253,6 +253,7 @@ def test_a_program_of_ones_own() -> None:
     ("given", "error", "said"),
     [
         ({"query": "   "}, UsageError, "empty"),
+        ({"query": None}, UsageError, "the query is None; expected a text"),
         ({"query": "x" * 50_000}, UsageError, "50000 characters"),
         ({"query": "x", "options": ["one"]}, UsageError, "at least two options"),
         ({"query": "x", "task": "dance"}, UnknownNameError, "known: auto, choice"),

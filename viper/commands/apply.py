@@ -104,7 +104,7 @@ def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
     query = Query(
         options.query or query.text,
         options.task or query.task,
-        options=cli.split_options(options.choices) or query.options,
+        options=RunOptions(options=";".join(options.choices)).options or query.options,
     )
     profile = (
         profile_of(exported, options, options.trust) if exported else cli.open_profile(options)

@@ -58,18 +58,13 @@ def execute(execution: ExecOptions, program: Path, media: tuple[str, ...]) -> in
     """
     source = read_program(program)
     loaded = cli.read_media(media, execution.page)
-    options = RunOptions(task=execution.task, options=cli.split_options(execution.choices))
+    options = RunOptions(task=execution.task, options=";".join(execution.choices))
     with cli.open_reasoner(execution) as reasoner:
         result = reasoner.execute(source, loaded, execution.query, options)
     for trial in result.trace.trials if execution.verbose else ():
         note(trial_line(trial))
-    return print_result(
-        result,
-        execution.save,
-        as_json=execution.as_json,
-        quiet=execution.quiet,
-        schema=execution.json_schema,
-    )
+    as_json = execution.as_json and execution.json_schema
+    return print_result(result, execution.save, as_json=as_json, quiet=execution.quiet)
 
 
 def read_program(path: Path, max_bytes: int = MAX_PROGRAM_BYTES) -> str:

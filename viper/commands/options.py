@@ -359,12 +359,6 @@ class ProfileChoice:
     thresholds: tuple[str, ...] = ()
 
 
-def split_options(values: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the candidates of ``--options``, written once as ``a; b; c`` or several times."""
-    parts = [part.strip() for value in values for part in value.split(";")]
-    return tuple(part for part in parts if part)
-
-
 # Backends that are not viper's and were announced, in the state folder.
 _ANNOUNCED = "announced-backends.txt"
 

@@ -17,7 +17,7 @@ from viper.commands.terminal import echo_json, echo_thumbnail, indented, note
 from viper.errors import EXIT_FAILED, EXIT_OK, MediaError
 from viper.escape import for_terminal, python_on_terminal, visible
 from viper.models.llm.messages import Picture
-from viper.record import RECORD_SCHEMA, outside, result_record, value_text
+from viper.record import outside, result_record, value_text
 from viper.run_result import RunResult
 from viper.schema import Failure, ToolCall, Trace, Trial, Turn
 from viper.tools.session import is_shown, note_of
@@ -27,21 +27,20 @@ def print_result(
     result: RunResult,
     save: Path | None,
     *,
-    as_json: bool,
+    as_json: int,
     program_only: bool = False,
     quiet: bool = False,
-    schema: int = RECORD_SCHEMA,
 ) -> int:
     """Print the result, then draw it if `save` names a file, and return the exit code.
 
     The answer is printed first, so that a file that cannot be written does not cost it.
 
     Args:
+        as_json: version of a JSON object to print instead; 0 for text.
         quiet: print the answer and warnings only.
-        schema: version of the JSON object.
     """
     if as_json:
-        echo_json(result_record(result.trace, [str(save)] if save is not None else [], schema))
+        echo_json(result_record(result.trace, [str(save)] if save is not None else [], as_json))
     elif program_only:
         program = result.program or ""
         click.echo(visible(program) if sys.stdout.isatty() else program)

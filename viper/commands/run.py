@@ -82,7 +82,7 @@ def run(chosen: QueryOptions, media_and_query: tuple[str, ...]) -> int:
     media = cli.read_media(paths, chosen.page)
     options = RunOptions(
         task=chosen.task,
-        options=cli.split_options(chosen.choices),
+        options=";".join(chosen.choices),
         strategy=chosen.strategy,
         seed=chosen.seed,
         **run_changes(chosen.settings),
@@ -170,10 +170,9 @@ def _answer(
         exit_code = print_result(
             result,
             chosen.save,
-            as_json=chosen.as_json,
+            as_json=chosen.as_json and chosen.json_schema,
             program_only=chosen.program_only,
             quiet=chosen.quiet,
-            schema=chosen.json_schema,
         )
         if chosen.html is not None:
             command = cli.command_line(click.get_current_context(), ("html", "save", "as_json"))

@@ -85,7 +85,7 @@ def sent_parameters() -> set[str]:
     """Return the parameters of ``viper run`` that ``--server`` can be combined with."""
     names = "media_and_query choices task strategy api save as_json seed program_only interactive"
     sent = {_parameter(setting) for setting in _offered() if setting.declaration.http}
-    return {*names.split(), *["force", "json_schema", "verbose", "quiet", "server"], *sent}
+    return {*names.split(), *["force", "verbose", "quiet", "server"], *sent}
 
 
 @dataclass(frozen=True, kw_only=True)

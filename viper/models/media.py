@@ -12,11 +12,13 @@ checks.
 from __future__ import annotations
 
 import hashlib
+import io
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +60,11 @@ class Media:
     paths: tuple[Path, ...] = field(default=(), repr=False)
     notes: tuple[str, ...] = ()
     _hashes: dict[str, str] = field(default_factory=dict, repr=False)
+
+    def __repr__(self) -> str:
+        """Return kind, names and sizes in one line, without pixels."""
+        sizes = (f"{name} {width} x {height}" for name, (width, height) in self.sizes.items())
+        return f"<Media {', '.join(self.names[:3])}: {', '.join(islice(sizes, 3))}>"
 
     @property
     def kind(self) -> str:
@@ -130,13 +137,14 @@ class Media:
 
 
 def media_from(source: Any, page: int = 1) -> Media:
-    """Build Media from a path, several paths, bytes, arrays, PIL pictures, or Media itself.
+    """Build Media from paths, bytes, open files, arrays, tensors, PIL pictures, or Media itself.
 
     Args:
         page: of files with several pages, from 1.
-        source: a path or a list of paths; the bytes of a file; a ``uint8 [H, W, 3]`` (color) or
-            ``[H, W]`` (gray) array, a ``uint8 [T, H, W, 3]`` array (video), a PIL image, or a list
-            of pictures.
+        source: a path or a list of paths; the bytes of a file, or a file opened in binary mode; a
+            ``uint8 [H, W, 3]`` (color) or ``[H, W]`` (gray) array, a ``uint8 [T, H, W, 3]`` array
+            (video), a tensor of torch, uint8 or float from 0 to 1, whose channels may come before
+            the rows; a PIL image; or a list of pictures.
 
     Raises:
         MediaError: unreadable, empty, too large, or a video among several media.
@@ -144,6 +152,7 @@ def media_from(source: Any, page: int = 1) -> Media:
     if isinstance(source, Media):
         return source
     items = list(source) if isinstance(source, list | tuple) else [source]
+    items = list(map(_loaded, items))
     if not items:
         raise MediaError("no media given; expected one or more pictures, or one video")
     if all(isinstance(item, str | Path) for item in items):
@@ -246,7 +255,28 @@ def _load_file(path: Path, page: int) -> Media:
     )
 
 
+def _loaded(item: Any) -> Any:
+    """Return the bytes of an open file, a tensor of torch as an array, and others as they are."""
+    if isinstance(item, io.TextIOBase):
+        raise MediaError("a file that is open as text; open it in binary mode, as open(path, 'rb')")
+    item = item.read() if hasattr(item, "read") else item
+    return _array_of(item) if hasattr(item, "detach") else item
+
+
+def _array_of(tensor: Any) -> NDArray[Any]:
+    """Return a tensor as an array with the channels last, of uint8 if the tensor holds floats."""
+    if tensor.is_floating_point():
+        if not bool(((tensor >= 0) & (tensor <= 1)).all()):
+            raise MediaError(f"tensor of {tensor.dtype}: expected values from 0 to 1")
+        tensor = (tensor.float() * 255).round().byte()
+    array: NDArray[Any] = tensor.detach().cpu().numpy()
+    channels_first = array.ndim > 2 and array.shape[-3] == 3 != array.shape[-1]
+    return np.moveaxis(array, -3, -1) if channels_first else array
+
+
 def _image_of(item: Any) -> Pixels:
+    if isinstance(item, bytes):
+        return picture_from(item, "bytes")
     if isinstance(item, np.ndarray):
         if item.ndim == 2:
             item = np.repeat(item[..., None], 3, axis=-1)

@@ -68,6 +68,10 @@ class Profile(ModelChoices):
     learned: bool = False
     routines: tuple[StoredRoutines, ...] | None = None
 
+    def __repr__(self) -> str:
+        roles = ", ".join(role for role, _ in self.choices())
+        return f"<Profile {self.name}: {roles}>"
+
     @property
     def name(self) -> str:
         return self.document.name

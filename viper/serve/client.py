@@ -24,6 +24,7 @@ from viper.reasoner import RunOptions
 from viper.record import RecordError, trace_from_record
 from viper.run_result import RunResult
 from viper.schema import Trial
+from viper.strategies.answers import value_for
 
 # A server that runs accepts at once, also when all its slots are taken.
 _CONNECT_S = 10.0
@@ -41,11 +42,11 @@ class ServerError(ViperError):
 
 @dataclass(frozen=True)
 class ServedResult(RunResult):
-    """Result of a run elsewhere; ``value`` is the picture of an edit, or None."""
+    """Result of a run elsewhere; the server sent the picture of an edit."""
 
     @property
     def picture(self) -> Pixels | None:
-        return self.value
+        return self.value if self.trace.task == "edit" else None
 
 
 class RemoteReasoner:
@@ -95,7 +96,10 @@ class RemoteReasoner:
                 refusal = f"{self._url}: {values['error']['message']} (status {status}){advice}"
                 raise (UsageError if status in _WRONG_REQUEST else ServerError)(refusal)
             trace = trace_from_record(values)
-            result = ServedResult(trace, media, _pixels(values.get("picture")))
+            value = _pixels(values.get("picture"))
+            if value is None and trace.answer is not None:
+                value = value_for(trace.task, trace.answer, media)
+            result = ServedResult(trace, media, value)
         except (ValueError, KeyError, TypeError, OSError) as error:
             reason = str(error) if isinstance(error, RecordError) else "no JSON of it"
             raise ServerError(

@@ -281,6 +281,20 @@ def place_of(value: Ref, media: Media) -> tuple[str, PixelBox] | None:
     return None if x0 >= x1 or y0 >= y1 else (origin.image_id, (x0, y0, x1, y1))
 
 
+def value_for(task: str, answer: Answer, media: Media, returned: Any = None) -> Any:
+    """Return the value of an answer in Python, of one type for a task, whatever the strategy.
+
+    ``ground``: a :data:`~viper.schema.PixelBox`. ``question`` and ``choice``: a text.
+    ``statement``: a truth value. ``edit``: a picture, ``uint8 [H, W, 3]``. ``tag``: a list of
+    ``{"box", "label"}``. ``auto``, a program of the caller: :func:`outside_value` of its result.
+    """
+    if task == "auto":
+        return outside_value(returned, media)
+    if task == "edit":
+        return media.edits.picture(answer.value["picture"]).pixels
+    return {"ground": answer.box, "question": str(answer.value)}.get(task, answer.value)
+
+
 def outside_value(value: Any, media: Media) -> Any:
     """Return the value of a program as it is outside programs, inside lists and mappings too.
 

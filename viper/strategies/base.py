@@ -72,6 +72,10 @@ class Components:
     exact_inputs: str = ""
     confidence: Mapping[str, Confidence] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        """Return the profile and the roles of its language models in one line."""
+        return f"<Components of {self.profile_name}: {', '.join(self.models)} and tools>"
+
     @property
     def llm(self) -> LLM:
         """Return the program writer."""

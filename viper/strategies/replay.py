@@ -15,12 +15,12 @@ from typing import Any
 from viper.api.library import Library
 from viper.errors import PARSE_ERRORS, ToolError, ViperError
 from viper.models.media import Media
-from viper.sandbox import Limits, Prelude, Ref, Sandbox
+from viper.sandbox import Limits, Prelude, Sandbox
 from viper.sandbox.arrays import fitting
 from viper.sandbox.sandbox import Mode
 from viper.schema import Query, ToolCall
 from viper.strategies.program import ENTRY, program_arguments
-from viper.tools.call_log import plain
+from viper.tools.call_log import from_plain, plain
 from viper.tools.models import ModelSet
 from viper.tools.session import ToolSession
 from viper.tools.settings import ToolSettings
@@ -33,8 +33,6 @@ MOST_EVENTS = 2_000
 # Names that no program has; one that mentions them is not replayed.
 _REPORT = "viper_line_report"
 _VALUE = "viper_line_value"
-# Kinds of references in a trace that become a :class:`Ref` again.
-_REFERENCES = frozenset({"patch", "image", "segment", "video", "view"})
 # Failures that end a program from outside, so that its events may be incomplete.
 _STOPPED = frozenset({"timeout", "memory", "output", "tool_budget", "protocol", "crash"})
 # Reports make a program several times as long, and each costs a call, so both limits are far
@@ -168,18 +166,7 @@ class _TraceClient:
         result = recorded.result
         if isinstance(result, Mapping) and result.get("kind") == "array":
             return self._pixels.nested(name, args, kwargs)
-        return restore_references(recorded.result)
-
-
-def restore_references(value: Any) -> Any:
-    """Return a JSON value of a trace with its references: the inverse of ``session.plain``."""
-    if isinstance(value, Mapping):
-        if set(value) == {"kind", "fields"} and value["kind"] in _REFERENCES:
-            return Ref(value["kind"], tuple(value["fields"]))
-        return {key: restore_references(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [restore_references(item) for item in value]
-    return value
+        return from_plain(recorded.result)
 
 
 class _Reports(ast.NodeTransformer):

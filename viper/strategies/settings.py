@@ -14,9 +14,10 @@ reads this module.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from types import MappingProxyType
@@ -117,6 +118,11 @@ class Setting(NamedTuple):
             return self.declaration.flag
         words = self.name.replace("_", "-")
         return f"--{words}/--no-{words}" if self.type is bool else f"--{words}"
+
+    @property
+    def keyword(self) -> inspect.Parameter:
+        kind = inspect.Parameter.KEYWORD_ONLY
+        return inspect.Parameter(self.name, kind, default=self.default, annotation=self.type)
 
     def check(self, value: Any) -> None:
         """Check a value against the declaration.
@@ -319,9 +325,19 @@ def all_settings() -> Mapping[str, Setting]:
     return _by_name(tuple(strategy_settings().items()))
 
 
-def strategy_settings() -> dict[str, type[Settings]]:
-    """Return the classes of settings by strategy, for strategies that have their own."""
-    return {name: kind for name in strategy_names() if (kind := settings_class(name)) is not None}
+def shipped_settings() -> Mapping[str, Setting]:
+    """Return the settings of this package by name, without a look at installed packages."""
+    return _by_name(tuple(strategy_settings(STRATEGIES).items()))
+
+
+def strategy_settings(names: Iterable[str] | None = None) -> dict[str, type[Settings]]:
+    """Return the classes of settings by strategy, for strategies that have their own.
+
+    Args:
+        names: the strategies; None for all that are installed.
+    """
+    names = strategy_names() if names is None else names
+    return {name: kind for name in names if (kind := settings_class(name)) is not None}
 
 
 @cache

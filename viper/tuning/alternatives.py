@@ -27,8 +27,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from viper.schema import ToolCall
-from viper.strategies.replay import restore_references
 from viper.tools import candidates
+from viper.tools.call_log import from_plain
 from viper.tools.session import ToolSession
 
 # Relative error in depth that is as implausible as one nat. Depth models give no likelihood, and
@@ -101,11 +101,11 @@ class _Call:
 
     def __init__(self, call: ToolCall) -> None:
         self.logged = call
-        self.result = restore_references(call.result)
+        self.result = from_plain(call.result)
 
     def argument(self, place: int, name: str) -> Any:
         args, kwargs = self.logged.args, self.logged.kwargs
-        return restore_references(args[place] if place < len(args) else kwargs.get(name))
+        return from_plain(args[place] if place < len(args) else kwargs.get(name))
 
     def texts(self, place: int, name: str) -> list[str]:
         return [str(text).strip() for text in self.argument(place, name)]

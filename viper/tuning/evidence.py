@@ -17,7 +17,7 @@ from typing import Any
 from viper.errors import ViperError
 from viper.prompting.compact import one_line
 from viper.schema import ToolCall
-from viper.strategies.replay import restore_references
+from viper.tools.call_log import from_plain
 from viper.tools.session import ToolSession
 from viper.tuning.case import is_reference
 
@@ -173,7 +173,7 @@ def _captions(session: ToolSession | None) -> Caption:
         if key not in captions and len(captions) < MOST_CAPTIONS:
             captions[key] = ""
             with suppress(ViperError, ValueError, IndexError):
-                patch = restore_references(reference)
+                patch = from_plain(reference)
                 captions[key] = str(session.nested("caption_image", (patch,), {}))
         return captions.get(key, "")
 

@@ -23,7 +23,7 @@ from viper.evaluate.runs.learning_record import PromptRecord, Update
 from viper.models.media import Media
 from viper.schema import ToolCall
 from viper.strategies.critique import Critique
-from viper.strategies.replay import restore_references
+from viper.tools.call_log import from_plain
 from viper.tools.tool_functions import region_crop
 from viper.tools.toolbox import Toolbox
 from viper.tuning.concept_probe import Suspect, known_share, suspects
@@ -214,7 +214,7 @@ class ToolUpdates:
     ) -> AnsweredQuestion:
         """Return the question of a call with the region that it asked about."""
         session = self.toolbox.session(source.media)
-        pixels = region_crop(session, session.region(restore_references(call.args[0])))
+        pixels = region_crop(session, session.region(from_plain(call.args[0])))
         return AnsweredQuestion(f"{source.name}#{call.index}", pixels, question, answer, right)
 
 

@@ -98,13 +98,14 @@ def display_value(value: Any, sizes: Sizes) -> DisplayValue:
 
 def _reference(value: Mapping[str, Any], sizes: Sizes) -> DisplayValue | None:
     shown = outside(value, sizes.pictures)
-    if "kind" not in shown or set(value) not in ({"kind", "fields"}, {"kind", "shape", "dtype"}):
+    try:
+        text, picture = reference_text(shown), str(shown.get("picture"))
+    except (KeyError, TypeError, ValueError):
         return None
-    text, picture = reference_text(shown), shown.get("picture", "")
     if shown["kind"] in ("segment", "video"):
         start, end = (shown["frames"] or (0, 0)) if "frames" in shown else (0, sizes.frames)
         return DisplayValue("span", text, span=(int(start), int(end)))
-    if shown.get("box") is None and picture not in sizes.pictures:
+    if picture not in sizes.pictures:
         return DisplayValue("text", text)
     x0, y0, x1, y1 = shown.get("box") or (0.0, 0.0, *map(float, sizes.pictures[picture]))
     return DisplayValue("crop", text, picture, (x0, y0, x1, y1))

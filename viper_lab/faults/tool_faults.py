@@ -15,9 +15,8 @@ import numpy as np
 
 from viper.models.vision.roles import EventWindow
 from viper.schema import Query, ToolCall
-from viper.strategies.replay import restore_references
 from viper.tools import candidates
-from viper.tools.call_log import plain
+from viper.tools.call_log import from_plain, plain
 from viper.tools.session import Region, ToolSession
 from viper.tools.tool_functions import (
     detections,
@@ -68,12 +67,12 @@ class FaultSampler:
         Raises:
             ToolError: the tool refuses the call.
         """
-        args = tuple(restore_references(value) for value in call.args)
-        kwargs = {name: restore_references(value) for name, value in call.kwargs.items()}
+        args = tuple(from_plain(value) for value in call.args)
+        kwargs = {name: from_plain(value) for name, value in call.kwargs.items()}
         return plain(self.session.nested(call.tool, args, kwargs))
 
     def region(self, call: ToolCall) -> Region:
-        return self.session.region(restore_references(call.args[0]))
+        return self.session.region(from_plain(call.args[0]))
 
 
 # Least and greatest probability of the wrong one of two answers.
@@ -149,7 +148,7 @@ def _best_text_match(sampler: FaultSampler, call: ToolCall, random: Random) -> S
 
 
 def _simple_query(sampler: FaultSampler, call: ToolCall, random: Random) -> SampledFault | None:
-    patch = restore_references(call.args[0])
+    patch = from_plain(call.args[0])
     if patch.kind in ("segment", "video"):
         return _caption_video(sampler, call, random)
     session, region = sampler.session, sampler.region(call)
@@ -186,7 +185,7 @@ def _compute_depth(sampler: FaultSampler, call: ToolCall, random: Random) -> Sam
 def _locate_event(sampler: FaultSampler, call: ToolCall, random: Random) -> SampledFault | None:
     session, phrase = sampler.session, str(call.args[1]).strip()
     threshold = session.threshold("video.threshold")
-    windows = candidates.windows(session, restore_references(call.args[0]), phrase)
+    windows = candidates.windows(session, from_plain(call.args[0]), phrase)
     if not windows:
         return None
     key = (session.media.content_hash("video0"), phrase)
@@ -207,7 +206,7 @@ def _locate_event(sampler: FaultSampler, call: ToolCall, random: Random) -> Samp
 
 def _caption_video(sampler: FaultSampler, call: ToolCall, random: Random) -> SampledFault | None:
     session = sampler.session
-    start, end = session.segment(restore_references(call.args[0]))
+    start, end = session.segment(from_plain(call.args[0]))
     caption = str(call.result)
     question = next((str(text).strip() for text in call.args[1:2] if text is not None), None)
     sentences = [part for part in caption.rstrip(".").split(". ") if part]

@@ -242,3 +242,13 @@ def test_what_people_print_takes_a_few_lines(bench: Bench) -> None:
     assert all(len(repr(each)) < 250 for each in shown), shown
     assert "image1 100 x 60" in repr(result.media) and "embedded" in repr(profile)
     assert len(repr(result.trace)) < 1_500
+
+
+def test_the_example_of_the_readme_prints_a_result_without_an_answer(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    readme = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
+    example = readme.split("```python\n")[1].split("```")[0].splitlines()
+    nothing = run(bench, "def execute_command(image):\n    return nonsense")
+    exec(example[-1], {"result": nothing})
+    assert example[-1].startswith("print(") and capsys.readouterr().out.startswith("None None")

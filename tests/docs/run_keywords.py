@@ -1,4 +1,4 @@
-"""The stub ``viper/strategies/run_keywords.pyi``, by which editors know the keywords of ``Reasoner.run``.
+"""The stub ``run_keywords.pyi``, by which editors know the keywords of ``Reasoner.run``.
 
 ``python -m tests.docs.run_keywords`` writes it anew from the declarations of the settings.
 """

@@ -5,6 +5,7 @@ The longer files of the page are in ``examples/extending``.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -42,6 +43,7 @@ def test_every_snippet_of_the_page_works(tmp_path: Path) -> None:
     for language, name, text in _BLOCK.findall(PAGE.read_text("utf-8")):
         if language != "console":
             assert name, f"a snippet without a file name: {text[:60]}"
+            (tmp_path / name).parent.mkdir(exist_ok=True)
             (tmp_path / name).write_text(text, encoding="utf-8")
             continue
         for command in text.splitlines():
@@ -58,6 +60,8 @@ def test_every_snippet_of_the_page_works(tmp_path: Path) -> None:
             assert done.returncode == 0, f"$ {command}\n{done.stdout}\n{done.stderr}"
     assert commands >= 10
     assert (tmp_path / "corner.png").is_file()
+    report = json.loads((tmp_path / "runs" / "shelf" / "report.json").read_text("utf-8"))
+    assert report["n"] == 2
 
 
 def test_the_page_names_the_modules_that_can_be_imported() -> None:

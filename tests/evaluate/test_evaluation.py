@@ -12,6 +12,7 @@ from fake_backends import a_set
 
 from viper.data.sample import DatasetSpec
 from viper.errors import DataError, UnknownNameError, UsageError
+from viper.evaluate.campaign import Campaign
 from viper.evaluate.evaluation import (
     Evaluation,
     default_folder,
@@ -98,6 +99,16 @@ def test_the_manifest_names_models_settings_and_prompts(tmp_path: Path, reasoner
     assert not {"seed", "api"} & set(made.settings)
     assert made.set.samples == 8 and len(str(made.prompt_hash)) == 64
     assert Manifest.from_json(to_json(made.to_json())).fingerprint == made.fingerprint
+
+
+def test_an_unknown_metric_ends_before_models_load(
+    tmp_path: Path, reasoner: Reasoner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluation = Evaluation(str(tmp_path / "questions.csv"))
+    monkeypatch.setattr(Evaluation, "metric", "acuracy")
+    with pytest.raises(UnknownNameError, match="metric 'acuracy'"):
+        Campaign.of(evaluation, evaluation.samples(), reasoner, {"name": "fake"}, {})
+    assert reasoner.components.toolbox.models.loaded() == {}
 
 
 @pytest.mark.parametrize(

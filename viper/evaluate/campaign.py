@@ -258,7 +258,12 @@ class Campaign:
         document: Mapping[str, Any],
         execution: Mapping[str, Any],
     ) -> Campaign:
-        """Load the models and describe the run; see :func:`manifest_of`."""
+        """Load the models and describe the run; see :func:`manifest_of`.
+
+        Raises:
+            UnknownNameError: there is no such metric; no model is loaded.
+        """
+        metric(evaluation.metric)
         bound_arenas()
         manifest = manifest_of(evaluation, samples, reasoner, document, execution)
         return cls(reasoner, evaluation, manifest, items(samples, evaluation.seeds))

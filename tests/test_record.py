@@ -154,7 +154,7 @@ def test_references_leave_with_boxes_from_the_top_left_corner(fields: Any, shown
         ("patch", ["image0", 1.5, 20.25, 3, 29, "", "cup"], "patch 'cup' at (1.5, 1, 3, 9.75)"),
         ("patch", ["edit-1", 1, 2, 3, 4], "patch in edited picture"),
         ("view", ["image1", 1, 2, 3, 4], "view at (1, 2, 3, 4) in image1"),
-        ("image", ["image0", 40, 30], "image0"),
+        ("image", ["image0", 40, 30], "image0 (40 x 30)"),
         ("segment", ["video0", 3, 8], "frames 3 to 7"),
         ("video", ["video0", 64, 40, 30], "video"),
     ],

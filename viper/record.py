@@ -240,8 +240,11 @@ def reference_text(reference: Mapping[str, Any]) -> str:
     if kind == "segment":
         start, end = map(int, reference["frames"] or (0, 0))
         return f"frames {start} to {end - 1}" if end > start else "no frames"
-    if kind in ("image", "video"):
-        return picture if kind == "image" else kind
+    if kind == "image":
+        width, height = reference["size"] or (0, 0)
+        return f"{picture} ({width} x {height})"
+    if kind == "video":
+        return kind
     label = f" {reference['label']!r}" if "label" in reference else ""
     sides = ", ".join(f"{side:g}" for side in reference["box"] or ())
     place = f" at ({sides})" if sides else ""

@@ -178,4 +178,4 @@ def test_the_terminal_gets_note_and_picture_after_the_turn_that_showed_it() -> N
     (at,) = [at for at, line in enumerate(lines) if isinstance(line, Picture)]
     picture, before = lines[at], lines[at - 1]
     assert isinstance(picture, Picture) and picture.pixels.shape == (80, 120, 3)
-    assert isinstance(before, str) and before.endswith("120, 80) the red part")
+    assert isinstance(before, str) and before.endswith("> edited picture (120 x 80) the red part")

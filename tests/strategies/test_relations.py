@@ -28,7 +28,7 @@ def found(*boxes: tuple[float, float, float, float]) -> Trial:
     """A trial in which a tool returned patches with these fields (y points up)."""
     patches = [{"kind": "patch", "fields": ["image0", *box]} for box in boxes]
     call = ToolCall(0, "find", (), {}, patches, 0.0)
-    return Trial(0, "", "first", True, None, {}, (call,), "", 0.0)
+    return Trial(0, "", "first", True, None, {}, (call,), "", 0.0, sizes=media().sizes)
 
 
 def boxed(*sides: float) -> Answer:

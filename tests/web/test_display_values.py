@@ -29,7 +29,8 @@ def test_plain_values(value: object, text: str) -> None:
     [
         ("patch", ["image0", 10, 10, 20, 20], DisplayValue(
             "crop", "patch at (10, 40, 20, 50)", "image0", (10, 40, 20, 50))),
-        ("image", ["image0", 100, 60], DisplayValue("crop", "image0", "image0", (0, 0, 100, 60))),
+        ("image", ["image0", 100, 60], DisplayValue(
+            "crop", "image0 (100 x 60)", "image0", (0, 0, 100, 60))),
         ("patch", ["image7", 1, 2, 3, 4], DisplayValue("text", "patch in image7")),
         ("segment", ["video0", 2, 4], DisplayValue("span", "frames 2 to 3", span=(2, 4))),
         ("segment", ["video0"], DisplayValue("span", "no frames")),

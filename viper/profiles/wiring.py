@@ -69,8 +69,7 @@ class Profile(ModelChoices):
     routines: tuple[StoredRoutines, ...] | None = None
 
     def __repr__(self) -> str:
-        roles = ", ".join(role for role, _ in self.choices())
-        return f"<Profile {self.name}: {roles}>"
+        return f"<Profile {self.name}: {', '.join(role for role, _ in self.choices())}>"
 
     @property
     def name(self) -> str:

@@ -19,7 +19,8 @@ import numpy as np
 
 from viper.models.media import Media
 from viper.models.vision.roles import Pixels
-from viper.schema import Answer, Box, PixelBox, Query, Trial
+from viper.record import outside
+from viper.schema import Answer, PixelBox, Query, Trial
 
 # Part of a side that a crop leaves around the objects found, because detectors need some context.
 MARGIN = 0.06
@@ -116,7 +117,7 @@ def cropped(query: Query, media: Media, answer: Answer, trial: Trial) -> Variant
         high, wide = (size // (2 * MOST_CUT) for size in media.video.shape[1:3])
         part = _changed(media, lambda f: np.ascontiguousarray(f[:, high:-high, wide:-wide]))
         return Variant("cropped", query, part, answer) if high and wide else None
-    boxes = _found_boxes(trial, media)
+    boxes = _found_boxes(trial)
     if media.kind != "image" or not boxes:
         return None
     height, width = media.images[0].shape[:2]
@@ -136,7 +137,7 @@ def cropped(query: Query, media: Media, answer: Answer, trial: Trial) -> Variant
 
 def edited(query: Query, media: Media, answer: Answer, trial: Trial) -> Variant | None:
     """Add noise to a picture outside the objects found; the answer stays."""
-    boxes = _found_boxes(trial, media)
+    boxes = _found_boxes(trial)
     if media.kind != "image" or not boxes:
         return None
     pixels = media.images[0]
@@ -178,13 +179,9 @@ def _opposite(text: str, words: re.Pattern[str]) -> str:
     return words.sub(lambda match: _OPPOSITES[match[1].lower()], text)
 
 
-def _found_boxes(trial: Trial, media: Media) -> list[PixelBox]:
+def _found_boxes(trial: Trial) -> list[PixelBox]:
     """Return the pixel boxes of all patches of the first picture that tools returned."""
-    boxes: list[PixelBox] = []
-    for result in (call.result for call in trial.tool_calls if media.images):
-        for part in result if isinstance(result, list | tuple) else [result]:
-            is_patch = isinstance(part, Mapping) and part.get("kind") == "patch"
-            if is_patch and "fields" in part and part["fields"][0] == "image0":
-                box = Box(*map(float, part["fields"][1:5]))
-                boxes.append(box.to_pixels(media.images[0].shape[0]))
-    return boxes
+    results = outside([call.result for call in trial.tool_calls], trial.sizes)
+    parts = [part for each in results for part in (each if isinstance(each, list) else [each])]
+    patches = [part for part in parts if isinstance(part, Mapping) and part.get("kind") == "patch"]
+    return [tuple(it["box"]) for it in patches if it.get("picture") == "image0" and it["box"]]

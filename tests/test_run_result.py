@@ -252,3 +252,9 @@ def test_the_example_of_the_readme_prints_a_result_without_an_answer(
     nothing = run(bench, "def execute_command(image):\n    return nonsense")
     exec(example[-1], {"result": nothing})
     assert example[-1].startswith("print(") and capsys.readouterr().out.startswith("None None")
+
+
+def test_a_failure_names_returned_patches_in_words(bench: Bench) -> None:
+    several = "def execute_command(image):\n    return ImagePatch(image).find('cube')"
+    failure = bench.reasoner.execute(several, picture(), task="statement").failure
+    assert failure is not None and "returned [patch, patch]; expected" in failure.message

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -326,9 +326,14 @@ def _unanswered(sample: Sample, settings: WorkflowSettings, error: str = "") -> 
 
 def _sum(first: Usage, second: Usage) -> Usage:
     """Add two usages. Unknown costs in dollars are left out."""
-    pairs = zip(astuple(first), astuple(second), strict=True)
-    known = ([value for value in pair if value is not None] for pair in pairs)
-    return Usage(*(sum(values) if values else None for values in known))
+    costs = [cost for cost in (first.cost_usd, second.cost_usd) if cost is not None]
+    return Usage(
+        first.llm_calls + second.llm_calls,
+        first.prompt_tokens + second.prompt_tokens,
+        first.completion_tokens + second.completion_tokens,
+        first.model_calls + second.model_calls,
+        sum(costs) if costs else None,
+    )
 
 
 def utilisation(workflows: Sequence[Workflow]) -> tuple[Estimate, float]:

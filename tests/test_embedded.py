@@ -18,6 +18,7 @@ from viper import Reasoner, load_profile
 from viper.cli import cli, main
 
 ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text()
 MEDIA = ROOT / "viper" / "embedded" / "media"
 
 pytestmark = pytest.mark.models
@@ -75,8 +76,7 @@ def test_a_retry_at_a_lower_threshold_encodes_nothing(reasoner: Reasoner) -> Non
 
 
 def test_python_from_the_readme() -> None:
-    readme = (ROOT / "README.md").read_text()
-    snippet = re.search(r"```python\n(.*?)```", readme, re.DOTALL)
+    snippet = re.search(r"```python\n(.*?)```", README, re.DOTALL)
     assert snippet is not None
     done = subprocess.run(
         python("-c", snippet.group(1) + "\nreasoner.close()"),
@@ -99,11 +99,18 @@ run lore/questions/0002.png "what do people of crarnd call the color of the rubb
 
 def readme_commands(language: str) -> list[list[str]]:
     """Return the arguments of the viper commands in the README's blocks of a language."""
-    readme = (ROOT / "README.md").read_text()
-    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
     text = "\n".join(block for tag, block in blocks if tag == language)
     lines = re.findall(r"^viper (.+)$", text, re.MULTILINE)
     return [shlex.split(line, comments=True) for line in lines]
+
+
+@pytest.mark.parametrize("line", re.findall(r"^viper run .+  # .+$", README, re.MULTILINE))
+def test_the_answers_that_the_readme_states(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    command, _, stated = line.partition("  # ")
+    with pytest.raises(SystemExit):
+        main([re.sub(r"^viper/", f"{ROOT}/viper/", word) for word in shlex.split(command)[1:]])
+    assert stated in capsys.readouterr().out
 
 
 @pytest.mark.timeout(900)  # it learns and searches
@@ -128,7 +135,7 @@ def test_commands_from_the_readme(
 
 def test_commands_from_the_readme_that_need_files_parse() -> None:
     commands = readme_commands("sh")
-    assert len(commands) == 5
+    assert len(commands) == 6
     for arguments in commands:
         command: click.Command = cli
         while isinstance(command, click.Group) and arguments:

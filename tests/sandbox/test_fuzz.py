@@ -53,3 +53,10 @@ def test_padding_shows_no_old_memory() -> None:
     )
     with Sandbox() as sandbox:
         assert sandbox.run(code).value == [0.0] * 2 + [1.0] * 5 + [0.0] * 2
+
+
+@pytest.mark.parametrize("call", ["np.ones(64).clip(0, 1, where=False)", "np.sqrt(2, where=False)"])
+def test_elements_that_are_not_computed_need_values(call: str) -> None:
+    with Sandbox() as sandbox:
+        failure = sandbox.run(f"import numpy as np\nanswer = {call}").failure
+    assert failure is not None and "where= needs out=" in failure.message

@@ -57,6 +57,7 @@ class BackendChoice:
         style: style of the prompts for a language model other than the program writer, one of
             :data:`viper.schema.PROMPT_STYLES`.
         sees: whether the prompts of a language model contain the pictures of the query.
+        doubt: sentence that goes with every answer of a strategy whose model this is.
     """
 
     backend: str
@@ -65,6 +66,7 @@ class BackendChoice:
     cache: bool = False
     style: PromptStyle = "chat"
     sees: bool = False
+    doubt: str = ""
 
 
 @dataclass(frozen=True)
@@ -249,7 +251,9 @@ def document_of(path: Path, values: Mapping[str, Any]) -> ProfileDocument:
             if name in values
         },
         roles={
-            role: _choice(path, value, "roles", role, cache=False, style="chat", sees=False)
+            role: _choice(
+                path, value, "roles", role, cache=False, style="chat", sees=False, doubt=""
+            )
             for role, value in roles.items()
         },
         tools=_record(

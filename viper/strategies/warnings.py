@@ -54,6 +54,8 @@ def warnings_of(
     answer = None if answering is None else answering.answer
     if answering is None or answer is None:
         return tuple(warnings)
+    if doubt := components.doubts.get(model_role(strategy)):
+        warnings.append(RunWarning("weak_model", doubt))
     if fallback is not None:
         text = f"Every trial failed; the fallback {fallback} answered."
         warnings.append(RunWarning("fallback", text, {"fallback": fallback}))

@@ -33,7 +33,6 @@ CASES = cases(
             "C interface": "from numpy import ctypeslib\nanswer = str(ctypeslib)",
             "state of the random source": "import numpy as np\nanswer = str(np.random.get_state())[:20]",
             "old memory by where": "import numpy as np\nanswer = np.add(np.ones(64), 1.0, where=False).tolist()",
-            "old memory by a clip": "import numpy as np\nanswer = np.ones(64).clip(0, 1, where=False).tolist()",
             "imported function": "from numpy import fromfile\nanswer = str(fromfile)",
         },
         "imports": {

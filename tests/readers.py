@@ -42,7 +42,7 @@ from viper.search.documents import documents
 from viper.storage.json_lines import append_line
 from viper.strategies.demonstration_pool import DemonstrationPool, PoolExample
 from viper.strategies.seek import graph
-from viper.strategies.seek.graph import load_graph
+from viper.strategies.seek.graph import load_route
 from viper.tuning.agent.flags import read_labels
 from viper.tuning.agent.workflows import read_workflows
 
@@ -205,7 +205,7 @@ READERS: Mapping[str, Reader] = {
     "profile": ("a.toml", lambda _: shipped_profiles()["endpoint"].read_bytes(),
                 lambda path: read_profile(str(path))),
     "graph": ("a.toml", lambda _: (GRAPHS / "avis.toml").read_bytes(),
-              lambda path: load_graph(str(path))),
+              lambda path: load_route(str(path))),
     "CSV": ("a.csv", _bytes("media,query,answer,task,options,id\na.png,what?,cup,question,,1\n"
                             'a.png,where?,"[1, 2, 3, 4]",ground,,2\n'),
             lambda path: OwnFile(path).samples(DatasetSpec())),

@@ -100,7 +100,7 @@ def test_a_dry_run_loads_no_model_and_says_what_it_would(monkeypatch: pytest.Mon
     def refuse(*_: object) -> None:
         raise AssertionError("a model was loaded")
 
-    monkeypatch.setattr("viper.profiles.models.load_backend", refuse)
+    monkeypatch.setattr("viper.profiles.backends.load_backend", refuse)
     done = ran("run", TABLE, "the leftmost cube", "--dry-run")
     assert done.return_value == 0, done.exception
     assert "embedded:writer" in done.stdout

@@ -42,7 +42,6 @@ def test_tools_are_judged_by_the_answers_that_came_from_them() -> None:
     assert (query.calls, query.answers, query.right.value, query.abandoned) == (2, 2, 0.0, 1)
     assert (found.calls.value, found.tokens.value, found.right.value) == (1.5, 75.0, 0.5)
     assert found.causes == {"not told": 1} and found.share_of("not told").value == 0.5
-    assert found.share_of_wrong("not told").n == 1
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
-from viper.data.coco_masks import mask_of, runs_of
+from viper.data.coco_masks import mask_of
 from viper.data.sample import EditTarget, Sample, reach
 from viper.errors import UsageError
 from viper.evaluate.metrics import metric
@@ -20,6 +20,7 @@ from viper.tools.edits import blur_outside, color_pop, cover_boxes, emoji_pictur
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
 from viper.tools.toolbox import Toolbox
+from viper_lab.world.queries.editing import runs_of
 
 HEIGHT, WIDTH = 60, 80
 BOX = (20.0, 10.0, 40.0, 30.0)

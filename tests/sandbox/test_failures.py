@@ -172,7 +172,6 @@ EMPTY: dict[str, tuple[str, list[Any], tuple[EmptyCall, ...]]] = {
         [[]],
         (EmptyCall(0, True),),
     ),
-    "declared by the prelude": ("xs = find('a')\nanswer = biggest(xs)[0]", [[]], (EmptyCall(0, True),)),
     "returned": ("xs = find('a')\nys = find('b')\nanswer = ys", [[], []], (EmptyCall(0, False), EmptyCall(1, True))),
     "returned in a function": (
         "def execute_command():\n    xs = find('a')\n    if len(xs) == 0:\n        return None\n    return 'x'",

@@ -29,14 +29,10 @@ def names(call: Callable[..., Any], config: Mapping[str, Any]) -> dict[str, obje
     def exists(name: str) -> Any:
         return call("exists", name)
 
-    def biggest(things: list[Thing]) -> list[Thing]:
-        return call.derived(sorted(things, key=lambda t: -t.size)[:1], things)
-
     def shared(name: str) -> Any:
         return call.arrays[name]  # type: ignore[attr-defined]
 
-    own = {"shared": shared, "biggest": biggest}
-    return {"Thing": Thing, "find": find, "exists": exists, **own, **config}
+    return {"Thing": Thing, "find": find, "exists": exists, "shared": shared, **config}
 
 
 def encode(obj: object) -> Ref | None:

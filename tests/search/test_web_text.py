@@ -11,7 +11,7 @@ from viper.errors import ModelError, UsageError
 from viper.models.llm.retry import Backoff
 from viper.search.findings import MAX_TEXT, Passage, TextSearch
 from viper.search.web_text import RateLimiter, TextService, WebTexts, searxng
-from viper.storage.sqlite import MemoryStore
+from viper.storage.sqlite import SqliteStore
 
 ONCE = Backoff(max_retries=1)
 
@@ -77,14 +77,13 @@ def test_searxng(site, make):
 def test_what_was_found_is_kept(site, make):
     items = [{"title": str(i), "snippet": f"s{i}", "link": ""} for i in range(30)]
     site.serve("/search", reply(items=items, answer="A"))
-    store = MemoryStore()
+    store = SqliteStore()
     first = make(store=store, direct="answer").search("x", 3)
     site.routes.clear()
     again = make(store=store, direct="answer").search("x ", 5)
     assert len(site.seen) == 1 and again.direct == "A"
     assert again.passages[:3] == first.passages and len(again.passages) == 5
-    for key in store._entries:
-        store.put(key, "no JSON")
+    store._db.execute("UPDATE responses SET value = 'no JSON'")
     with pytest.raises(ModelError):
         make(store=store).search("x", 3)
 
@@ -92,10 +91,10 @@ def test_what_was_found_is_kept(site, make):
 def test_the_key_goes_to_the_service_and_nowhere_else(site, make, monkeypatch):
     monkeypatch.setenv("A_KEY", "s3cret")
     site.serve("/search", reply(items=[]))
-    store = MemoryStore()
+    store = SqliteStore()
     make(key_env="A_KEY", store=store).search("x", 1)
     assert site.seen[0][1]["authorization"] == "Bearer s3cret"
-    assert "s3cret" not in repr(store._entries)
+    assert "s3cret" not in "".join(store._db.iterdump())
     site.serve("/search", b"", 403)
     with pytest.raises(ModelError) as error:
         make(key_env="A_KEY", key_header="", key_parameter="key").search("x", 1)

@@ -12,7 +12,7 @@ from viper.errors import ToolError
 from viper.models.llm.scripted import ScriptedLLM
 from viper.models.media import media_from
 from viper.sandbox import Ref
-from viper.tools import candidates
+from viper.tools import candidates, tool_functions
 from viper.tools.models import ModelSet
 from viper.tools.session import ToolSession
 from viper.tools.settings import ToolSettings
@@ -66,7 +66,7 @@ def test_windows_are_cut_to_the_segment() -> None:
         frames = np.full((8, 20, 30, 3), 90, np.uint8)
         session = bench.reasoner.components.toolbox.session(media_from(frames))
         part = Ref("segment", ("video0", 3, 8))
-        (found,) = candidates.windows(session, part, "the cube stops")
+        (found,) = tool_functions.windows(session, part, "the cube stops")
         assert (found.start, found.end) == (3, 4)
         with pytest.raises(ToolError):
-            candidates.windows(session, part, " ")
+            tool_functions.windows(session, part, " ")

@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Iterator
 
 from viper.api.image_patch import ImagePatch
-from viper.api.library import Library, reserved_names
+from viper.api.library import Library, called_names, reserved_names
 from viper.api.prelude import READABLE
 from viper.api.sets import api_names
 from viper.api.spec import api_hash
@@ -55,11 +55,7 @@ def problems(example: Example, library: Library, *, listed: bool = False) -> lis
             {entry.name for api in apis for entry in library.api_set(api).entries(example.task)}
             for apis in ([example.api], api_names())
         )
-        called = {
-            node.func.id if isinstance(node.func, ast.Name) else node.func.attr
-            for node in ast.walk(program.tree)
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute)
-        }
+        called = called_names(example.program)
         unlisted = (called & elsewhere) - here - _own_names(program.tree)
         lines += [f"calls {name}, which {example.api} does not list" for name in sorted(unlisted)]
     if not program.defines("execute_command"):

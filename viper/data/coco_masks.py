@@ -67,14 +67,6 @@ def mask_of(outline: Any, height: int, width: int) -> NDArray[np.bool_]:
     return np.asarray(coco.decode(coco.merge(runs)), np.bool_)
 
 
-def runs_of(mask: NDArray[np.bool_]) -> dict[str, Any]:
-    """Return a mask, bool [H, W], as plain runs that :func:`mask_of` reads."""
-    flat = mask.T.reshape(-1)
-    changes = np.flatnonzero(flat[1:] != flat[:-1]) + 1
-    counts = np.diff([0, *changes, len(flat)]).tolist()
-    return {"size": list(mask.shape), "counts": [0, *counts] if flat[0] else counts}
-
-
 def _of_runs(outline: Mapping[Any, Any], height: int, width: int) -> NDArray[np.bool_]:
     if outline.get("size") not in ([height, width], (height, width)):
         raise OutlineError(f"the runs are not of a picture of {height} rows and {width} columns")

@@ -127,18 +127,6 @@ class Awareness:
         """Return the share of all samples that were wrong for that cause."""
         return share([one.cause == cause for one in self.each], [one.unit for one in self.each])
 
-    def share_of_wrong(self, cause: str) -> Estimate:
-        """Return the share of the wrong samples that were wrong for that cause."""
-        wrong = [sample for sample in self.each if sample.cause]
-        return share([sample.cause == cause for sample in wrong], [sample.unit for sample in wrong])
-
-    def of_tool(self, like: ToolFigures) -> ToolFigures:
-        """Return the figures of the same tool and type of question, or zeros if there are none."""
-        for figures in self.tools:
-            if (figures.tool, figures.kind) == (like.tool, like.kind):
-                return figures
-        return ToolFigures(like.tool, like.kind, 0, 0, proportion(0, 0), 0)
-
 
 def causes_of(
     explored: Sequence[Workflow], tools_of: ToolsOf | None = None, sandbox: Sandbox | None = None

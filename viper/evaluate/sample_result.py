@@ -100,11 +100,6 @@ class SampleResult:
         return cls(seed=seed, score=score, groups=dict(sample.groups), **facts, **judged)
 
 
-def mean_score(results: Sequence[SampleResult]) -> float:
-    """Return the mean score; 0 without results."""
-    return sum(result.score for result in results) / len(results) if results else 0.0
-
-
 # Columns of ``samples``; the trace comes last, so that reading the others skips its pages.
 COLUMNS = {
     "sample_id": "TEXT NOT NULL",

@@ -15,15 +15,7 @@ from typing import Any, Literal
 from viper.errors import ModelError, ViperError
 from viper.models.checkpoints import facts_of
 from viper.models.hub import PIPELINE_INDEX, size_text, stored
-from viper.profiles.backends import (
-    SharedModel,
-    asks_vlm,
-    check_loading_options,
-    check_packages,
-    kind_of,
-    needs_model,
-    resolve_backend,
-)
+from viper.profiles import backends
 from viper.profiles.document import BackendChoice
 from viper.profiles.wiring import Profile
 
@@ -75,7 +67,7 @@ def inventory(profile: Profile, offline: bool = False) -> Iterator[ModelState]:
     Args:
         offline: a model that is still on the hub is a problem.
     """
-    seen: list[tuple[SharedModel, str]] = []
+    seen: list[tuple[backends.SharedModel, str]] = []
     for role, choice in profile.choices():
         state = _state(profile, role, choice, offline)
         model = None if state.place == "nowhere" else profile.shared_model(role, choice)
@@ -123,21 +115,22 @@ def _state(profile: Profile, role: str, choice: BackendChoice, offline: bool) ->
         return ModelState(role, choice.backend, choice.model, place, options=options, **more)
 
     try:
-        resolve_backend(role, choice.backend)
+        backends.resolve_backend(role, choice.backend)
         source = profile.model_source(choice)
-        check_packages(role, choice.backend, source is not None)
-        check_loading_options(role, choice.backend, choice.options)
+        backends.check_packages(role, choice.backend, source is not None)
+        backends.check_loading_options(role, choice.backend, choice.options)
         profile.shared_model(role, choice)
     except ViperError as error:
         return state("nowhere", problem=str(error))
     if choice.backend == "openai":
         return state("endpoint", problem=None if choice.model else "names no model")
-    if not needs_model(role, choice.backend) and not (source and asks_vlm(role, choice.backend)):
-        is_own = kind_of(role, choice.backend) in ("bundled", "search")
+    asks_own = source and backends.asks_vlm(role, choice.backend)
+    if not asks_own and not backends.needs_model(role, choice.backend):
+        is_own = backends.kind_of(role, choice.backend) in ("bundled", "search")
         return state("own" if is_own else "shared")
     if source is None:
         return state("nowhere", problem="names no model (a folder or a hub id)")
-    if not kind_of(role, choice.backend) and not Path(source).is_dir():
+    if not backends.kind_of(role, choice.backend) and not Path(source).is_dir():
         return state("own")
     if "pretrained" in options:
         return state("own")  # only open_clip knows which repository has an architecture's weights

@@ -24,24 +24,7 @@ from viper.models.llm.wrapped import BATCH, CachedLLM, DeferredLLM, GatheredLLM
 from viper.models.loading import split_options
 from viper.models.memory import MemoryBudget
 from viper.models.vision.roles import Floats
-from viper.profiles.backends import (
-    ENGINES,
-    FRAMES,
-    FULL_PRECISION,
-    SAM2,
-    USES_LLM,
-    VLM,
-    SharedModel,
-    asks_vlm,
-    backend_class,
-    built,
-    kind_of,
-    load_backend,
-    loaded_class,
-    loads_weights,
-    played,
-    vlm_options,
-)
+from viper.profiles import backends
 from viper.profiles.document import EYES, WRITER, BackendChoice, ProfileDocument
 from viper.profiles.files import proposed_profiles, state_dir
 from viper.tools.models import ModelSet
@@ -81,10 +64,10 @@ class ModelChoices:
         Raises:
             ProfileError: a shipped adapter of that name does not exist.
         """
-        kind = loaded_class(role, choice.backend) if choice.model is not None else None
+        kind = backends.loaded_class(role, choice.backend) if choice.model is not None else None
         honoured = getattr(kind, "loads_with", ())
         load = {name: value for name, value in self.document.load.items() if name in honoured}
-        if role in FULL_PRECISION:
+        if role in backends.FULL_PRECISION:
             load.pop("quantize", None)
             load |= {"dtype": "float32"} if "dtype" in load else {}
         options = {**load, **choice.options}
@@ -92,7 +75,7 @@ class ModelChoices:
             options["adapter"] = self._source(options["adapter"])
         return options
 
-    def shared_model(self, role: str, choice: BackendChoice) -> SharedModel | None:
+    def shared_model(self, role: str, choice: BackendChoice) -> backends.SharedModel | None:
         """Return the model of a role, which roles with an equal one share, or None.
 
         Raises:
@@ -105,18 +88,19 @@ class ModelChoices:
         if source is None:
             return None
         options, backend = self.options(role, choice), choice.backend
-        if asks_vlm(role, backend):
-            role, backend = "llm", VLM
-        if played(role) != "llm":
+        if backends.asks_vlm(role, backend):
+            role, backend = "llm", backends.VLM
+        if backends.played(role) != "llm":
             return None
-        own = asdict(split_options(options)[0]) if backend == VLM else dict(options)
-        return SharedModel(backend, source, json.dumps(own, sort_keys=True, default=str), role)
+        own = asdict(split_options(options)[0]) if backend == backends.VLM else dict(options)
+        options_json = json.dumps(own, sort_keys=True, default=str)
+        return backends.SharedModel(backend, source, options_json, role)
 
     def asked_table(self, role: str, choice: BackendChoice) -> str | None:
         """Return the table of the language model that a role asks instead of naming one, or
         None.
         """
-        if choice.model is not None or not asks_vlm(role, choice.backend):
+        if choice.model is not None or not backends.asks_vlm(role, choice.backend):
             return None
         return EYES if EYES in self.document.models else WRITER
 
@@ -143,7 +127,7 @@ class ModelChoices:
     def weights_bytes(self, role: str, choice: BackendChoice) -> int:
         """Return the memory of a model's weights here, before it is loaded; 0 if it is unknown."""
         source = self.model_source(choice)
-        if source is None or not loads_weights(role, choice.backend):
+        if source is None or not backends.loads_weights(role, choice.backend):
             return 0
         loading = split_options(self.options(role, choice))[0]
         import_libraries()
@@ -177,7 +161,7 @@ class ProfileModels:
             shared = choices.shared_model(role, choice)
             estimate = partial(choices.weights_bytes, role, choice)
             asks_writer = role == "text" and choice.model is None
-            if shared is None or shared.backend != VLM or asks_writer:
+            if shared is None or shared.backend != backends.VLM or asks_writer:
                 self.tools.add(role, partial(self._load_role, role, choice), estimate)
             else:
                 weights = budget.weights(shared, estimate)
@@ -190,7 +174,7 @@ class ProfileModels:
             return embedder.embed(texts)
 
     def _load_llm(self, role: str, choice: BackendChoice, load: Callable[[], Any]) -> LLM:
-        llm = self._on_vlm(role, choice, load()) if choice.backend == VLM else load()
+        llm = self._on_vlm(role, choice, load()) if choice.backend == backends.VLM else load()
         llm = GatheredLLM(llm, getattr(llm, "batch", BATCH))
         if not choice.cache:
             return llm
@@ -219,9 +203,9 @@ class ProfileModels:
         if table is not None:
             model = self._on_vlm(table, self._document.models[table], model)
         options = self._choices.options(role, choice)
-        of_model, of_role = vlm_options(role, choice.backend, options)
+        of_model, of_role = backends.vlm_options(role, choice.backend, options)
         if of_model:
-            model = built(role, choice.backend, model.configured, (), of_model)
+            model = backends.built(role, choice.backend, model.configured, (), of_model)
         if role not in self._document.roles:
             return model
         return self._asking(role, choice, GatheredLLM(model) if role == "text" else model, of_role)
@@ -230,44 +214,45 @@ class ProfileModels:
         self, role: str, choice: BackendChoice, model: Any, options: Mapping[str, Any]
     ) -> Any:
         arguments = (model,) if role != "text" else (model, self._document.run.prompt_style)
-        return built(role, choice.backend, backend_class(role, choice.backend), arguments, options)
+        kind = backends.backend_class(role, choice.backend)
+        return backends.built(role, choice.backend, kind, arguments, options)
 
     def _load_role(self, role: str, choice: BackendChoice) -> Any:
+        build = partial(backends.built, role, choice.backend)
         table = self._choices.asked_table(role, choice)
-        if role == "text" and (choice.backend == USES_LLM or table is not None):
+        if role == "text" and (choice.backend == backends.USES_LLM or table is not None):
             return self._asking(role, choice, self.llms[table or WRITER], choice.options)
         if table is not None:
             from viper.models.vision.vlm import EndpointVLM
 
             return self._asking(role, choice, EndpointVLM(self.llms[table]), choice.options)
-        if choice.backend == FRAMES and role == "video":
+        if choice.backend == backends.FRAMES and role == "video":
             from viper.models.vision.video_frames import FramesVideo
 
             others = (self.tools.shared("vqa"), self.tools.shared("matcher"))
-            return built(role, choice.backend, FramesVideo, others, choice.options)
+            return build(FramesVideo, others, choice.options)
         state = state_dir(self._choices.state)
-        if choice.backend in ENGINES and role == "text_search":
+        if choice.backend in backends.ENGINES and role == "text_search":
             from viper.search.web_text import WebTexts
             from viper.storage.sqlite import SqliteStore
 
             store = SqliteStore(state / "search-cache.db")
             return WebTexts.described(choice.backend, choice.options, store)
-        if kind_of(role, choice.backend) == "search":
+        if backends.kind_of(role, choice.backend) == "search":
             from viper.search.named import DEFAULT, NamedPictures, NamedTexts
 
             index = choice.model or DEFAULT
             if role == "text_search":
-                return built(role, choice.backend, NamedTexts, (state, index), choice.options)
+                return build(NamedTexts, (state, index), choice.options)
             matcher = self.tools.shared("matcher")
             if matcher is None:
                 raise ProfileError("image_search: an index of pictures needs a matcher in [roles]")
-            parts = (state, matcher, index)
-            return built(role, choice.backend, NamedPictures, parts, choice.options)
-        if loads_weights(role, choice.backend):
+            return build(NamedPictures, (state, matcher, index), choice.options)
+        if backends.loads_weights(role, choice.backend):
             self._start_engines()
         source, options = self._choices.model_source(choice), self._choices.options(role, choice)
-        backend = load_backend(role, choice.backend, source, options)
-        if (role, choice.backend) == ("segmenter", SAM2):
+        backend = backends.load_backend(role, choice.backend, source, options)
+        if (role, choice.backend) == ("segmenter", backends.SAM2):
             backend.detector = self.tools.shared("detector")
         return backend
 

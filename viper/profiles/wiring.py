@@ -23,17 +23,7 @@ from viper.models.domain import Domain
 from viper.models.llm.endpoint import find_endpoint
 from viper.models.vision.prompt_pool import FOLDER as PROMPTS
 from viper.models.vision.prompt_pool import PromptPool
-from viper.profiles.backends import (
-    SAM2,
-    VLM,
-    asks_vlm,
-    check_loading_options,
-    check_packages,
-    needs_model,
-    resolve_backend,
-    takes_pictures,
-    vlm_options,
-)
+from viper.profiles import backends
 from viper.profiles.document import EYES, BackendChoice, DomainFiles
 from viper.profiles.files import read_profile, state_dir
 from viper.profiles.models import ModelChoices, ProfileModels
@@ -170,29 +160,30 @@ class Profile(ModelChoices):
         return replace(self, document=replace(self.document, tools=tools))
 
     def _check_backend(self, role: str, choice: BackendChoice) -> None:
-        resolve_backend(role, choice.backend)
+        backends.resolve_backend(role, choice.backend)
         source = self.model_source(choice)
-        check_packages(role, choice.backend, source is not None)
-        check_loading_options(role, choice.backend, choice.options)
-        if source is None and needs_model(role, choice.backend):
+        backends.check_packages(role, choice.backend, source is not None)
+        backends.check_loading_options(role, choice.backend, choice.options)
+        if source is None and backends.needs_model(role, choice.backend):
             raise ProfileError(f"{role}: the backend {choice.backend!r} needs a model")
-        if (role, choice.backend) == ("segmenter", SAM2) and "detector" not in self.document.roles:
-            raise ProfileError(f"{role}: the backend {SAM2!r} needs a detector in [roles]")
-        if choice.sees and not takes_pictures(choice.backend, choice.options):
+        roles = self.document.roles
+        if (role, choice.backend) == ("segmenter", backends.SAM2) and "detector" not in roles:
+            raise ProfileError(f"{role}: the backend {backends.SAM2!r} needs a detector in [roles]")
+        if choice.sees and not backends.takes_pictures(choice.backend, choice.options):
             raise ProfileError(
                 f"{role}: sees = true, but its backend {choice.backend!r} takes no pictures; "
-                f'use backend = "{VLM}" or "openai", or leave sees out'
+                f'use backend = "{backends.VLM}" or "openai", or leave sees out'
             )
         table = self.asked_table(role, choice)
         asked = self.document.models.get(table or "")
-        if asked and role != "text" and not takes_pictures(asked.backend, asked.options):
+        if asked and role != "text" and not backends.takes_pictures(asked.backend, asked.options):
             raise ProfileError(
                 f"{role}: it asks [{table}], whose backend {asked.backend!r} takes no pictures; "
                 f"add a table [{EYES}] with a model that does, or name a model here"
             )
         self.shared_model(role, choice)
-        if asks_vlm(role, choice.backend) or choice.backend == VLM:
-            vlm_options(role, choice.backend, self.options(role, choice))
+        if backends.asks_vlm(role, choice.backend) or choice.backend == backends.VLM:
+            backends.vlm_options(role, choice.backend, self.options(role, choice))
 
     def _run_settings(self) -> RunSettings:
         """Return the profile's settings with whole paths for files."""

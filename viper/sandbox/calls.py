@@ -94,7 +94,6 @@ class ToolCaller:
         """Forget the calls of the previous turn."""
         self._count = 0
         self._empty: list[tuple[int, int | None, Any]] = []
-        self._derived: list[tuple[Any, int]] = []
 
     def __call__(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         frame: FrameType | None = sys._getframe(1)
@@ -128,15 +127,6 @@ class ToolCaller:
             self._empty.append((index, line, result))
         return result
 
-    def derived(self, result: Any, source: Any) -> Any:
-        """Note that ``result`` is empty because the tool result ``source`` is, and return
-        ``result``.
-        """
-        for index, _, value in self._empty:
-            if value is source:
-                self._derived.append((result, index))
-        return result
-
     def empty_calls(self, lines: frozenset[int], values: list[Any]) -> list[list[Any]]:
         """Return ``[index, reached]`` for each call with an empty result.
 
@@ -148,7 +138,6 @@ class ToolCaller:
         for value in values:
             if type(value) not in (bool, type(None), str):
                 reached |= {index for index, _, result in self._empty if result is value}
-                reached |= {index for result, index in self._derived if result is value}
         return [[index, index in reached] for index, _, _ in self._empty]
 
 

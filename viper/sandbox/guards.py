@@ -333,18 +333,9 @@ class _Checked(type):
         return cls.holder[0](obj)
 
 
-class _EqualTo(type):
-    """Metaclass of a class whose instances are the objects that equal its value."""
-
-    holder: list[Any]
-
-    def __instancecheck__(cls, obj: Any) -> bool:
-        return bool(obj == cls.holder[0])
-
-
 def match_value(value: Any) -> type:
     """Return a class for a pattern that stands for a value, such as ``Color.RED``."""
-    return _EqualTo("value", (), {"holder": [value]})
+    return _Checked("value", (), {"holder": [lambda obj: bool(obj == value)]})
 
 
 def _own_name(name: Any) -> str:

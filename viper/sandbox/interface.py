@@ -110,10 +110,8 @@ class Prelude:
     ``module`` is imported once, before any child exists, and must stay light. It defines
 
     - ``names(call, config) -> dict[str, object]``: the names. ``call(name, *args,
-      **kwargs)`` asks the parent and blocks; ``call.derived(result, source)`` notes
-      that ``result`` is empty because the tool result ``source`` is (optional);
-      ``call.variables`` maps the program's outermost variables by name; ``call.arrays`` maps the
-      read-only arrays that the parent shares.
+      **kwargs)`` asks the parent and blocks; ``call.variables`` maps the program's outermost
+      variables by name; ``call.arrays`` maps the read-only arrays that the parent shares.
     - ``READABLE: Mapping[type, frozenset[str]]``: attributes that programs may read,
       by exact type; everything else is refused.
     - ``encode(obj) -> Ref | None`` and ``decode(ref, call) -> object``: how its value types

@@ -22,7 +22,7 @@ from viper.errors import ProfileError, UsageError
 from viper.record import record_from_json
 from viper.search.findings import MAX_NAME, Passage, TextFindings, check_search, plain
 from viper.search.web_service import Fetcher, WebService, at_path
-from viper.storage.sqlite import MemoryStore, ResponseStore
+from viper.storage.sqlite import SqliteStore
 
 # Related questions that are kept; a prompt shows no more.
 MAX_RELATED = 5
@@ -119,7 +119,7 @@ class WebTexts:
     """
 
     @classmethod
-    def described(cls, backend: str, options: Mapping[str, Any], store: ResponseStore) -> WebTexts:
+    def described(cls, backend: str, options: Mapping[str, Any], store: SqliteStore) -> WebTexts:
         """Build the search from a profile: ``searxng`` or ``json``, and fields of the service.
 
         Raises:
@@ -144,12 +144,12 @@ class WebTexts:
     def __init__(
         self,
         service: TextService,
-        store: ResponseStore | None = None,
+        store: SqliteStore | None = None,
         *,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.name = self.model_id = f"web:{service.host}"
-        self._service, self._store = service, store if store is not None else MemoryStore()
+        self._service, self._store = service, store or SqliteStore()
         self._fetch = Fetcher(service, sleep)
         self._pace = RateLimiter(service.per_minute, sleep=sleep)
 

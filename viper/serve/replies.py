@@ -35,11 +35,16 @@ class Refusal(ViperError):
     Attributes:
         status: status of the HTTP answer.
         headers: extra headers of the HTTP answer.
+        usual: the message if none is given.
     """
 
     code = "refused"
     status = 400
     headers: dict[str, str] = {}
+    usual = ""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message or self.usual)
 
 
 class NotMultipartError(Refusal):
@@ -70,10 +75,7 @@ class ForbiddenError(Refusal):
 class HiddenError(Refusal):
     """The caller may not know that there is a server, or there is nothing at the path."""
 
-    code, status = "not_found", 404
-
-    def __init__(self) -> None:
-        super().__init__("not found")
+    code, status, usual = "not_found", 404, "not found"
 
 
 class QueueFullError(Refusal):
@@ -91,9 +93,7 @@ class ShuttingDownError(Refusal):
 
     code, status = "shutting_down", 503
     headers = {"Retry-After": "10"}
-
-    def __init__(self) -> None:
-        super().__init__("the server is shutting down; try again soon, or elsewhere")
+    usual = "the server is shutting down; try again soon, or elsewhere"
 
 
 class DeadlineError(Refusal):
@@ -108,10 +108,7 @@ class DeadlineError(Refusal):
 class ClientGoneError(Refusal):
     """The caller has disconnected; this answer is not read."""
 
-    code, status = "client_gone", 499
-
-    def __init__(self) -> None:
-        super().__init__("the caller hung up")
+    code, status, usual = "client_gone", 499, "the caller hung up"
 
 
 class RouteError(Refusal):

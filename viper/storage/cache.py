@@ -77,11 +77,6 @@ class ComputeCache:
                     self._in_flight.pop(key, None)
             return value, False
 
-    def clear(self) -> None:
-        """Remove all entries; the counts stay."""
-        with self._lock:
-            self._entries.clear()
-
 
 class RecentTexts(Generic[Value]):
     """A cache of values by text, for recently requested texts; not safe for several threads.

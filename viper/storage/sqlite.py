@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 from viper.errors import StoreError
 from viper.storage.files import disk_full, file_errors
@@ -225,48 +225,30 @@ _CODE = "CREATE VIRTUAL"
 _RESPONSES = Format(("CREATE TABLE responses (key TEXT PRIMARY KEY, value TEXT)",), version=0)
 
 
-class ResponseStore(Protocol):
-    """Texts by key; safe to call from several threads."""
-
-    def get(self, key: str) -> str | None:
-        """Return the stored text, or None."""
-
-    def put(self, key: str, value: str) -> None:
-        """Store the text; an existing key gets the new value."""
-
-
-class MemoryStore:
-    """Stores responses for the life of the process."""
-
-    def __init__(self) -> None:
-        self._entries: dict[str, str] = {}
-
-    def get(self, key: str) -> str | None:
-        return self._entries.get(key)
-
-    def put(self, key: str, value: str) -> None:
-        self._entries[key] = value
-
-
 class SqliteStore:
-    """Stores responses in one file (WAL), so that a crash loses at most the last one.
+    """Texts by key in one file (WAL), so that a crash loses at most the last one; thread-safe.
+
+    Args:
+        path: the file; by default the texts last as long as this object.
 
     Raises:
         StoreError: the file cannot be created, read or written.
     """
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(self, path: Path | str = ":memory:") -> None:
         self._path = Path(path)
         self._lock = threading.Lock()
         self._db = open_to_write(self._path, _RESPONSES)
 
     def get(self, key: str) -> str | None:
+        """Return the stored text, or None."""
         query = "SELECT value FROM responses WHERE key = ?"
         with self._lock, database_errors(self._path, _RESPONSES):
             row = self._db.execute(query, (key,)).fetchone()
         return None if row is None else row[0]
 
     def put(self, key: str, value: str) -> None:
+        """Store the text; an existing key gets the new value."""
         with self._lock, database_errors(self._path, _RESPONSES):
             self._db.execute("INSERT OR REPLACE INTO responses VALUES (?, ?)", (key, value))
 

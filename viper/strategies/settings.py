@@ -22,16 +22,8 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar, get_type_hints
 
+from viper import schema
 from viper.errors import UnknownNameError, UsageError
-from viper.schema import (
-    EXAMPLE_ORDERS,
-    FALLBACKS,
-    MAX_VOTES,
-    PROMPT_STYLES,
-    RANKERS,
-    RETRIEVALS,
-    TASKS,
-)
 from viper.strategies import STRATEGIES, settings_class, strategy_names
 
 # Limits of what may be asked for: endpoints refuse higher temperatures, more trials than 50 would
@@ -214,8 +206,8 @@ class RunSettings(Settings):
         "Self-tune also if the program ran but its answer rests on what a threshold left out.",
         section="Programs", flag="--tune-on-evidence/--tune-on-failure")
     votes: int = setting(1,
-        f"Answer up to N times, at most {MAX_VOTES}; the most frequent answer wins.",
-        section="Programs", least=1, most=MAX_VOTES, metavar="N")
+        f"Answer up to N times, at most {schema.MAX_VOTES}; the most frequent answer wins.",
+        section="Programs", least=1, most=schema.MAX_VOTES, metavar="N")
     verify: bool = setting(False,
         "Write at least 3 programs, choose among them by their behaviour, and test the answer.",
         section="Programs")
@@ -226,28 +218,28 @@ class RunSettings(Settings):
         section="Examples", least=0, most=MAX_EXAMPLES, flag="--n-examples", metavar="N")
     retrieval: str = setting("fixed",
         "Choice of examples: fixed takes the first of the bank, the others the most similar.",
-        section="Examples", choices=RETRIEVALS)
+        section="Examples", choices=schema.RETRIEVALS)
     example_order: str = setting("rising",
         "Order of the examples; rising puts the best one last, next to the query.",
-        section="Examples", choices=EXAMPLE_ORDERS)
+        section="Examples", choices=schema.EXAMPLE_ORDERS)
     prompt_style: str = setting("full",
-        "Style of the prompt; `compact` suits small program writers.", choices=PROMPT_STYLES,
-        cli=False, http=False)
+        "Style of the prompt; `compact` suits small program writers.",
+        choices=schema.PROMPT_STYLES, cli=False, http=False)
     max_tokens: int = setting(512, "Maximum length of one program in tokens.", least=1, cli=False,
         http=False)
     seed: int = setting(0, "Random seed for sampling.", least=-(2**31), most=2**31,
         allowed="a whole number", cli=False)
     usual_task: str = setting("auto",
         "Task of a query without a task or options; auto reads it from words and media.",
-        choices=TASKS, cli=False, http=False)
+        choices=schema.TASKS, cli=False, http=False)
     list_api: bool = setting(True,
         "List the names of the API in the prompt; a writer that was trained on one API needs none.",
         cli=False, http=False)
     api_budget: int = setting(0,
         "Maximum number of tokens for the text of the API; a router then selects functions.",
         least=0, unbounded=True, cli=False, http=False)
-    router: str = setting("bm25", "Method by which the router ranks functions.", choices=RANKERS,
-        cli=False, http=False)
+    router: str = setting("bm25", "Method by which the router ranks functions.",
+        choices=schema.RANKERS, cli=False, http=False)
     max_llm_calls: int = setting(0,
         "Maximum number of requests to the program writer for one query.", section="Limits",
         least=0, unbounded=True, metavar="N")
@@ -259,7 +251,7 @@ class RunSettings(Settings):
         section="Limits", least=0, unbounded=True, flag="--max-cost", metavar="USD")
     fallback: str = setting("none",
         "Source of the answer if every trial failed; such answers are marked.", section="Programs",
-        choices=FALLBACKS)
+        choices=schema.FALLBACKS)
     average_box: tuple[float, ...] = setting((0.0795, 0.2573, 0.7711, 0.9185),
         "Box that fallback `vipergpt` answers for task `ground`, in fractions of the image.",
         allowed="x0, y0, x1, y1 from 0 to 1", cli=False, http=False)

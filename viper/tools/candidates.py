@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from viper.errors import ToolError
-from viper.models.vision.roles import EventWindow
 from viper.sandbox import Ref
 from viper.tools import tool_functions
 from viper.tools.session import ToolSession
@@ -66,26 +64,6 @@ def option_likelihoods(
     facts = tool_functions.information(info)
     key = ("likelihoods", facts, question, tuple(options))
     return session.computed("text", key, "score_options", facts, question, list(options))
-
-
-def windows(session: ToolSession, segment: Any, event: str) -> list[EventWindow]:
-    """Return every window of an event that overlaps a segment, cut to it, best first.
-
-    Raises:
-        ToolError: no segment, no event, or no video in the query.
-    """
-    start, end = session.segment(segment)
-    phrase = event.strip()
-    if not phrase:
-        raise ToolError("the event has no words")
-    encoding = tool_functions.video_encoding(session)
-    key = (session.media.content_hash("video0"), phrase)
-    located = session.computed("video", key, "locate", encoding, phrase)
-    return [
-        EventWindow(max(item.start, start), min(item.end, end), item.score)
-        for item in located
-        if min(item.end, end) > max(item.start, start)
-    ]
 
 
 def _log_softmax(values: np.ndarray[Any, Any]) -> list[float]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from viper.errors import ToolError
-from viper.models.vision.roles import Detection, Floats, Pixels
+from viper.models.vision.roles import Detection, EventWindow, Floats, Pixels
 from viper.sandbox import Ref
 from viper.schema import PixelBox
 from viper.tools import soft_prompt_tools
@@ -212,16 +212,29 @@ def locate_event(session: ToolSession, segment: Any, event: str) -> list[int]:
     """Return the frames ``[start, end)`` of the event in the segment; equal if it does not
     occur.
     """
-    start, end = session.segment(segment)
-    phrase, encoding = _words(session, event, "event"), video_encoding(session)
-    key = (session.media.content_hash("video0"), phrase)
-    windows = session.computed("video", key, "locate", encoding, phrase)
-    inside = [item for item in windows if min(item.end, end) > max(item.start, start)]
+    start, _ = session.segment(segment)
+    inside = windows(session, segment, event)
     session.record_scores("video.threshold", (item.score for item in inside))
     for item in inside:  # best first
         if item.score >= session.threshold("video.threshold"):
-            return [max(item.start, start), min(item.end, end)]
+            return [item.start, item.end]
     return [start, start]
+
+
+def windows(session: ToolSession, segment: Any, event: str) -> list[EventWindow]:
+    """Return every window of an event that overlaps a segment, cut to it, best first.
+
+    Raises:
+        ToolError: no segment, no event, or no video in the query.
+    """
+    start, end = session.segment(segment)
+    phrase, encoding = _words(session, event, "event"), video_encoding(session)
+    key = (session.media.content_hash("video0"), phrase)
+    return [
+        EventWindow(max(item.start, start), min(item.end, end), item.score)
+        for item in session.computed("video", key, "locate", encoding, phrase)
+        if min(item.end, end) > max(item.start, start)
+    ]
 
 
 def caption_video(session: ToolSession, segment: Any, question: str | None = None) -> str:

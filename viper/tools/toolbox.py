@@ -158,6 +158,8 @@ class Toolbox:
     Args:
         routines: further tools by name, which a user's file registered to run in the parent.
         soft_prompts: source of the learned soft prompts; none by default.
+
+    Attributes:
         tools: the function of each tool by name; it takes the session and the arguments.
 
     Raises:
@@ -172,15 +174,14 @@ class Toolbox:
         settings: ToolSettings,
         routines: Mapping[str, Routine] | None = None,
         soft_prompts: SoftPromptSource | None = None,
-        tools: Mapping[str, Callable[..., Any]] = ALL_TOOLS,
     ) -> None:
         self.models, self.settings = models, settings
         self.routines = dict(routines or {})
         added = {name: as_tool(routine) for name, routine in self.routines.items()}
-        clashes = sorted(set(added) & set(tools))
+        clashes = sorted(set(added) & set(ALL_TOOLS))
         if clashes:
             raise UsageError(f"the routine name {clashes[0]!r} is taken; choose another name")
-        self.tools: Mapping[str, Callable[..., Any]] = {**tools, **added}
+        self.tools: Mapping[str, Callable[..., Any]] = {**ALL_TOOLS, **added}
         self.soft_prompts: SoftPromptSource = soft_prompts or NoSoftPrompts()
         self.encodings = ComputeCache(settings.cache_entries, settings.cache_mb << 20)
         self.results = ComputeCache(settings.cache_entries, settings.cache_mb << 20)

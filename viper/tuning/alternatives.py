@@ -28,7 +28,7 @@ from typing import Any
 
 from viper.schema import ToolCall
 from viper.strategies.replay import restore_references
-from viper.tools import candidates
+from viper.tools import candidates, tool_functions
 from viper.tools.session import ToolSession
 
 # Relative error in depth that is as implausible as one nat. Depth models give no likelihood, and
@@ -229,7 +229,7 @@ def _locate_event(call: _Call, context: CallContext) -> Iterator[Alternative]:
     session, event = context.session, str(call.argument(1, "event"))
     threshold = _log_odds(session.threshold("video.threshold"))
     start, end = call.result
-    windows = candidates.windows(session, call.argument(0, "segment"), event)
+    windows = tool_functions.windows(session, call.argument(0, "segment"), event)
     best = max((_log_odds(window.score) for window in windows), default=threshold)
     for window in windows:
         odds = _log_odds(window.score)

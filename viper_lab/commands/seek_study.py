@@ -26,11 +26,11 @@ from viper.escape import for_terminal
 from viper.evaluate.runs.store import RunStore
 from viper.plugins import need_packages
 from viper.storage.files import write_file
-from viper.strategies.seek.graph import graph_text
 from viper_lab.study.records import (
     Session,
     Statistics,
     examples_of,
+    graph_text,
     of_path,
     read_sessions,
     statistics,

@@ -16,7 +16,7 @@ import numpy as np
 from viper.models.vision.roles import EventWindow
 from viper.schema import Query, ToolCall
 from viper.strategies.replay import restore_references
-from viper.tools import candidates
+from viper.tools import candidates, tool_functions
 from viper.tools.call_log import plain
 from viper.tools.session import Region, ToolSession
 from viper.tools.tool_functions import (
@@ -186,7 +186,7 @@ def _compute_depth(sampler: FaultSampler, call: ToolCall, random: Random) -> Sam
 def _locate_event(sampler: FaultSampler, call: ToolCall, random: Random) -> SampledFault | None:
     session, phrase = sampler.session, str(call.args[1]).strip()
     threshold = session.threshold("video.threshold")
-    windows = candidates.windows(session, restore_references(call.args[0]), phrase)
+    windows = tool_functions.windows(session, restore_references(call.args[0]), phrase)
     if not windows:
         return None
     key = (session.media.content_hash("video0"), phrase)

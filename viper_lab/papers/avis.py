@@ -12,11 +12,11 @@ from typing import Any
 
 from viper.evaluate.evaluation import model_ids
 from viper.evaluate.intervals import share
-from viper.evaluate.sample_result import SampleResult, mean_score
+from viper.evaluate.sample_result import SampleResult
 from viper.reasoner import Reasoner, RunOptions
 from viper.strategies.base import Components
 from viper.strategies.seek.graph import EVERY, GROUPS
-from viper_lab.papers.cell_runner import Cell, CellRunner, Scale
+from viper_lab.papers.cell_runner import Cell, CellRunner, Scale, mean_score
 from viper_lab.papers.job import PaperJob
 from viper_lab.papers.parts import KnowledgePart, Part, set_part
 from viper_lab.papers.result import Claim, Reproduction

@@ -17,7 +17,7 @@ from viper.errors import StoreError, UsageError
 from viper.evaluate.campaign import RunProgress, SampledEvaluation, answer_all
 from viper.evaluate.evaluation import Evaluation, model_ids
 from viper.evaluate.runs.store import RunStore
-from viper.evaluate.sample_result import SampleResult, mean_score
+from viper.evaluate.sample_result import SampleResult
 from viper.models.llm.wrapped import CachedLLM
 from viper.reasoner import Reasoner, RunOptions
 from viper.storage.cache import ComputeCache
@@ -25,6 +25,11 @@ from viper.storage.sqlite import SqliteStore
 from viper.strategies.base import Components
 from viper.strategies.examples import NoExamples
 from viper_lab.papers.parts import Part
+
+
+def mean_score(results: Sequence[SampleResult]) -> float:
+    """Return the mean score; 0 without results."""
+    return sum(result.score for result in results) / len(results) if results else 0.0
 
 
 def slug(name: str) -> str:

@@ -29,7 +29,15 @@ from viper.evaluate.awareness import (
 )
 from viper.evaluate.campaign import bound_arenas
 from viper.evaluate.evaluation import model_ids
-from viper.evaluate.intervals import RESAMPLES, Estimate, over_seeds, paired, sums_of
+from viper.evaluate.intervals import (
+    RESAMPLES,
+    Estimate,
+    over_seeds,
+    paired,
+    proportion,
+    share,
+    sums_of,
+)
 from viper.evaluate.sample_result import SampleResult
 from viper.reasoner import Reasoner
 from viper.sandbox import Sandbox
@@ -147,10 +155,10 @@ def awareness_rows(by_agent: Mapping[str, Sequence[Awareness]]) -> Iterator[Tabl
             family = "calls of tools" if figure == "calls" else figure
             values = over_seeds([getattr(run, figure).value for run in by_seed])
             yield TableCell(OF_A_QUESTION, name, family, values, every.samples, unit="a question")
-        for table, share in ((BY_CAUSE, Awareness.share_of), (OF_WRONG, Awareness.share_of_wrong)):
+        for table, share_by in ((BY_CAUSE, Awareness.share_of), (OF_WRONG, share_of_wrong)):
             for cause in _causes_reported(every):
-                shares = over_seeds([share(run, cause).value for run in by_seed])
-                yield TableCell(table, name, cause, shares, share(every, cause).n)
+                shares = over_seeds([share_by(run, cause).value for run in by_seed])
+                yield TableCell(table, name, cause, shares, share_by(every, cause).n)
 
 
 def tool_rows(before: Sequence[Awareness], after: Sequence[Awareness]) -> Iterator[TableCell]:
@@ -161,18 +169,32 @@ def tool_rows(before: Sequence[Awareness], after: Sequence[Awareness]) -> Iterat
         for tool in every.tools
     ]
     for family, tool, samples, by_seed in tools:
-        calls = over_seeds([each.of_tool(tool).calls / max(1, each.samples) for each in by_seed])
+        calls = over_seeds([of_tool(each, tool).calls / max(1, each.samples) for each in by_seed])
         yield TableCell(CALLS_OF_TOOLS, _named(tool), family, calls, samples, unit="a question")
     shares_of: Mapping[str, Callable[[ToolFigures], float]] = {
         RIGHT_OF_TOOLS: lambda figures: figures.right.value,
         ABANDONED: lambda figures: figures.abandoned / figures.answers,
     }
-    for table, share in shares_of.items():
+    for table, share_by in shares_of.items():
         for family, tool, _, by_seed in tools:
-            figures = [each.of_tool(tool) for each in by_seed]
-            shares = [share(each) for each in figures if each.answers]
+            figures = [of_tool(each, tool) for each in by_seed]
+            shares = [share_by(each) for each in figures if each.answers]
             if shares:
                 yield TableCell(table, _named(tool), family, over_seeds(shares), tool.answers)
+
+
+def share_of_wrong(aware: Awareness, cause: str) -> Estimate:
+    """Return the share of the wrong samples that were wrong for that cause."""
+    wrong = [sample for sample in aware.each if sample.cause]
+    return share([sample.cause == cause for sample in wrong], [sample.unit for sample in wrong])
+
+
+def of_tool(aware: Awareness, like: ToolFigures) -> ToolFigures:
+    """Return the figures of the same tool and type of question, or zeros if there are none."""
+    for figures in aware.tools:
+        if (figures.tool, figures.kind) == (like.tool, like.kind):
+            return figures
+    return ToolFigures(like.tool, like.kind, 0, 0, proportion(0, 0), 0)
 
 
 def _causes_reported(figures: Awareness) -> Sequence[str]:
@@ -219,7 +241,7 @@ def _wrong_tools_fall(untuned: Awareness, tuned: Awareness) -> list[Claim]:
     of_all = "of all answers, those that are wrong for a wrong tool fall by a third"
     of_wrong = "of the wrong answers, those for a wrong tool fall by a third"
     shares = [agent.share_of(WRONG_TOOL) for agent in (untuned, tuned)]
-    wrong_shares = [agent.share_of_wrong(WRONG_TOOL) for agent in (untuned, tuned)]
+    wrong_shares = [share_of_wrong(agent, WRONG_TOOL) for agent in (untuned, tuned)]
     fall = _change(untuned, tuned, lambda sample: sample.cause == WRONG_TOOL)
     change = f"{' -> '.join(map(in_percent, shares))}, {in_points(fall)}, n = {fall.n:,}"
     of_each = " -> ".join(f"{in_percent(share)} of {share.n:,}" for share in wrong_shares)

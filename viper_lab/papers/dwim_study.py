@@ -20,15 +20,17 @@ from viper.errors import UsageError
 from viper.evaluate.evaluation import Evaluation, model_ids
 from viper.models.llm.adapters import ADAPTER_CONFIG
 from viper.models.llm.messages import as_text
+from viper.models.llm.prompt_tokens import PromptTokens
 from viper.models.llm.transformers_llm import TransformersLLM
 from viper.models.llm.wrapped import BATCH, GatheredLLM
+from viper.models.loading import load_processor
 from viper.prompting.exploring import explore_prompt
 from viper.reasoner import Reasoner, RunOptions
 from viper.storage.files import write_file
 from viper.strategies.base import Components
 from viper.strategies.explore.workflow import Workflow
 from viper.tuning.agent.masking import MaskedWorkflow, masked
-from viper.tuning.agent.training import TunedAgent, TuneSettings, token_count, tune
+from viper.tuning.agent.training import TunedAgent, TuneSettings, tune
 from viper.tuning.agent.workflows import WorkflowSettings, make_workflows
 from viper_lab.papers.cell_runner import slug
 
@@ -188,7 +190,11 @@ class DwimStudy:
         samples = self._samples(self.splits.train, self.scale.seeds[0], self.scale.workflows)
         query, most = samples[0].query, self.scale.settings.longest
         prompt = explore_prompt(query, self._api().entries(query.task), (), (), style=self.style)
-        tokens = token_count(self.tuned, as_text(prompt))
+        from transformers import AutoTokenizer
+
+        tokenizer = load_processor(AutoTokenizer, self.tuned.model, self.tuned.load)
+        prompts = PromptTokens(tokenizer, self.tuned.template)
+        tokens = len(prompts.encode(prompts.wrapped(as_text(prompt))))
         if tokens + ROOM_FOR_ACTIONS > most:
             raise UsageError(
                 f"a prompt takes {tokens:,} tokens before the first action, and texts of more than "

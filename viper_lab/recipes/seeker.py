@@ -20,11 +20,12 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
+from viper.errors import UsageError
 from viper.models.llm.protocol import LLM
 from viper.schema import Failure, Query
 from viper.strategies.base import RunContext
 from viper.strategies.seek.decisions import RecordedDecisions
-from viper.strategies.seek.graph import EVERY, load_graph
+from viper.strategies.seek.graph import EVERY, FixedSequence, TransitionGraph, load_route
 from viper.strategies.seek.strategy import Seeker
 from viper.strategies.settings import RunSettings
 from viper_lab.recipes.adapters import WRITER, AdapterShape, AdapterTraining, learn
@@ -79,6 +80,18 @@ def seeker_documents(
     for reply in seeker_texts(random, graphs):
         if random.random() < _KEPT[reply.sort]:
             yield [Piece(reply.prompt, False), Piece(reply.reply, True)]
+
+
+def load_graph(name_or_path: str) -> TransitionGraph:
+    """Return a route that is a graph.
+
+    Raises:
+        UnknownNameError, UsageError: as :func:`load_route`, or the route is a sequence.
+    """
+    route = load_route(name_or_path)
+    if isinstance(route, FixedSequence):
+        raise UsageError(f"{name_or_path}: a sequence of actions, where a graph is needed")
+    return route
 
 
 def seeker_texts(random: Random, graphs: Sequence[str] = ("avis", EVERY)) -> Iterator[ExpertReply]:

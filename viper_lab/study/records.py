@@ -19,6 +19,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import tomlkit
+
 from viper.errors import DataError, UsageError
 from viper.prompting.seeking import DecisionExample
 from viper.search.findings import MAX_NAME, plain
@@ -159,6 +161,20 @@ def induce(
     for problem in problems(graph):
         raise UsageError(f"the records make no graph: {problem}")
     return graph
+
+
+def graph_text(graph: TransitionGraph, description: str = "") -> str:
+    """Return a graph as TOML that :func:`viper.strategies.seek.graph.load_route` reads."""
+    document = tomlkit.document()
+    document["name"] = graph.name
+    if description:
+        document["description"] = description
+    document["states"] = {state: list(allowed) for state, allowed in graph.states.items()}
+    if graph.instructions:
+        document["instructions"] = dict(graph.instructions)
+    if graph.counts:
+        document["counts"] = {state: dict(counts) for state, counts in graph.counts.items()}
+    return tomlkit.dumps(document)
 
 
 def examples_of(sessions: Iterable[Session], most: int = 8) -> Iterator[DecisionExample]:

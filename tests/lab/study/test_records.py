@@ -6,11 +6,12 @@ from random import Random
 import pytest
 
 from viper.errors import DataError, UsageError
-from viper.strategies.seek.graph import START, load_graph
+from viper.strategies.seek.graph import START, load_route
 from viper_lab.study.records import (
     SearchStep,
     Session,
     examples_of,
+    graph_text,
     induce,
     of_path,
     read_sessions,
@@ -45,18 +46,16 @@ def as_sets(graph):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_graph_of_simulated_users_is_the_one_that_they_followed(seed, tmp_path):
-    graph = load_graph("avis")
+    graph = load_route("avis")
     found = induce(studied(graph, seed=seed), least=0.02)
     assert as_sets(found) == as_sets(graph)
     path = tmp_path / "g.toml"
-    from viper.strategies.seek.graph import graph_text
-
     path.write_text(graph_text(found))
-    assert load_graph(str(path)) == found
+    assert load_route(str(path)) == found
 
 
 def test_slips_are_left_out():
-    graph = load_graph("avis")
+    graph = load_route("avis")
     slips = [Session("p", "q", (SearchStep(START, "llm_qa"),), False)] * 3
     assert as_sets(induce([*studied(graph), *slips], least=0.02)) == as_sets(graph)
     assert "llm_qa" in induce([*studied(graph), *slips]).states[START]
@@ -108,7 +107,7 @@ def test_statistics_are_shares():
 
 
 def test_examples_are_of_those_who_found_something():
-    sessions = studied(load_graph("avis"))
+    sessions = studied(load_route("avis"))
     examples = list(examples_of(sessions, most=3))
     counts = Counter(one.action for one in examples)
     assert max(counts.values()) == 3 and len(counts) > 8
@@ -117,7 +116,7 @@ def test_examples_are_of_those_who_found_something():
 
 
 def test_records_are_read_as_they_were_written(tmp_path):
-    sessions = studied(load_graph("avis"), 5)
+    sessions = studied(load_route("avis"), 5)
     path = tmp_path / "r.jsonl"
     path.write_text("\n".join(map(session_line, sessions)))
     assert list(read_sessions(path)) == sessions

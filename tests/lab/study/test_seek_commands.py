@@ -16,7 +16,7 @@ from tests.commands.test_bad_input import refused
 from tests.lab.study.test_records import studied
 from viper.cli import cli
 from viper.errors import UnknownNameError, UsageError
-from viper.strategies.seek.graph import load_graph
+from viper.strategies.seek.graph import load_route
 from viper_lab.study.records import session_line
 
 
@@ -31,7 +31,7 @@ def viper(*args):
 @pytest.fixture
 def records(tmp_path):
     path = tmp_path / "records.jsonl"
-    path.write_text("".join(map(session_line, studied(load_graph("avis")))))
+    path.write_text("".join(map(session_line, studied(load_route("avis")))))
     return path
 
 
@@ -49,8 +49,8 @@ def test_from_records_to_a_graph_that_can_be_used(records, tmp_path):
     out, examples = tmp_path / "sub" / "mine.toml", tmp_path / "examples.jsonl"
     done = viper("induce", records, "--out", out, "--examples", examples, "--name", "mine")
     assert done.stdout == f"{out}: 12 states, 41 transitions\n"
-    found = load_graph(str(out))
-    expected = load_graph("avis")
+    found = load_route(str(out))
+    expected = load_route("avis")
     assert {k: set(v) for k, v in found.states.items()} == {
         k: set(v) for k, v in expected.states.items()
     }

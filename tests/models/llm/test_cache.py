@@ -8,7 +8,7 @@ from viper.models.llm.endpoint import LLMUsage
 from viper.models.llm.protocol import Sampling
 from viper.models.llm.scripted import ScriptedLLM
 from viper.models.llm.wrapped import CachedLLM
-from viper.storage.sqlite import MemoryStore, SqliteStore
+from viper.storage.sqlite import SqliteStore
 
 
 def test_a_repeated_prompt_is_answered_without_the_model() -> None:
@@ -42,7 +42,7 @@ def test_everything_that_changes_the_output_is_in_the_key(other: Sampling) -> No
     [{"chat_template_kwargs": {"enable_thinking": False}}, {"max_side": 512}, {"detail": "low"}],
 )
 def test_options_that_change_replies_are_in_the_key(other: dict[str, Any]) -> None:
-    inner, store = ScriptedLLM(["one", "two"]), MemoryStore()
+    inner, store = ScriptedLLM(["one", "two"]), SqliteStore()
     first = CachedLLM(inner, store, {"timeout_s": 3.0}).generate(["p"], Sampling())
     assert CachedLLM(inner, store).generate(["p"], Sampling()) == first
     assert CachedLLM(inner, store, other).generate(["p"], Sampling())[0][0].text == "two"

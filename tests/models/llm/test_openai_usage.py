@@ -11,7 +11,7 @@ from viper.errors import UsageError
 from viper.models.llm.protocol import Completion, Sampling
 from viper.models.llm.wrapped import CachedLLM, DeferredLLM
 from viper.schema import Usage
-from viper.storage.sqlite import MemoryStore
+from viper.storage.sqlite import SqliteStore
 from viper.strategies.base import UsageMeter
 
 PRICES = {"prompt": 2.0, "completion": 8.0}
@@ -105,7 +105,7 @@ def test_an_answer_from_the_cache_is_free_where_prices_are_known(
 def test_prices_are_those_of_now_and_not_of_when_an_answer_was_kept(
     serve: Serve, connect: Connect
 ) -> None:
-    store, server = MemoryStore(), serve()
+    store, server = SqliteStore(), serve()
     for prices, cost_usd in ((PRICES, 0.0), (None, None)):
         CachedLLM(connect(server), store).generate(["a"], Sampling())
         llm = CachedLLM(connect(server, price_per_million=prices), store)

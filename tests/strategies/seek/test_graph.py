@@ -3,15 +3,8 @@
 import pytest
 
 from viper.errors import UnknownNameError, UsageError
-from viper.strategies.seek.graph import (
-    ACTIONS,
-    EVERY,
-    GROUPS,
-    START,
-    TransitionGraph,
-    graph_text,
-    load_graph,
-)
+from viper.strategies.seek.graph import ACTIONS, EVERY, GROUPS, START, TransitionGraph, load_route
+from viper_lab.study.records import graph_text
 
 GOOD = """
 name = "mine"
@@ -34,19 +27,19 @@ def written(tmp_path, text):
 
 
 def test_the_shipped_graph_begins_as_the_paper_says():
-    graph = load_graph("avis")
+    graph = load_route("avis")
     assert graph.name == "avis" and set(graph.states[START]) == {"caption", "vqa", "detect"}
     assert set(graph.states) == {START, *ACTIONS}
     assert all(graph.instruction(one) for one in ACTIONS)
 
 
 def test_every_action_everywhere():
-    graph = load_graph(EVERY)
+    graph = load_route(EVERY)
     assert graph.allowed("ocr") == tuple(ACTIONS) == graph.allowed(START)
 
 
 def test_a_graph_of_ones_own(tmp_path):
-    graph = load_graph(written(tmp_path, GOOD))
+    graph = load_route(written(tmp_path, GOOD))
     assert graph.allowed(START) == ("detect", "caption")
     assert graph.allowed(START, {"detect"}) == ("caption",) and graph.allowed("nowhere") == ()
     assert graph.instruction("caption") == "when nothing is known"
@@ -55,8 +48,8 @@ def test_a_graph_of_ones_own(tmp_path):
 
 
 def test_what_is_written_is_read_again(tmp_path):
-    graph = load_graph(written(tmp_path, GOOD))
-    assert load_graph(written(tmp_path, graph_text(graph, "of mine"))) == graph
+    graph = load_route(written(tmp_path, GOOD))
+    assert load_route(written(tmp_path, graph_text(graph, "of mine"))) == graph
 
 
 @pytest.mark.parametrize(
@@ -84,18 +77,18 @@ def test_what_is_written_is_read_again(tmp_path):
 )
 def test_what_is_wrong_with_a_graph_is_said_in_one_line(tmp_path, text, says):
     with pytest.raises(UsageError, match=rf"graph.toml:.*{says}"):
-        load_graph(written(tmp_path, text))
+        load_route(written(tmp_path, text))
 
 
 def test_unknown_and_missing_graphs(tmp_path):
     with pytest.raises(UnknownNameError, match="unknown graph 'x'; known: FILE.toml, avis, every"):
-        load_graph("x")
+        load_route("x")
     with pytest.raises(UsageError, match="cannot be read"):
-        load_graph(str(tmp_path / "no.toml"))
+        load_route(str(tmp_path / "no.toml"))
 
 
 def test_without_a_group_of_tools():
-    graph = load_graph("avis").without(GROUPS["search"])
+    graph = load_route("avis").without(GROUPS["search"])
     left = {one for allowed in graph.states.values() for one in allowed}
     assert not left & set(GROUPS["search"]) and "entities" not in graph.states
     assert graph.states["select"] == ("ocr", "vqa")

@@ -22,7 +22,7 @@ from viper.models.llm.endpoint import LLMUsage
 from viper.models.llm.messages import Prompt, as_key, without_roles
 from viper.models.llm.protocol import LLM, Completion, Sampling
 from viper.models.memory import MemoryBudget, Weights
-from viper.storage.sqlite import MemoryStore, ResponseStore
+from viper.storage.sqlite import SqliteStore
 
 Result = TypeVar("Result")
 
@@ -262,12 +262,12 @@ class CachedLLM(WrappedLLM):
     def __init__(
         self,
         llm: LLM,
-        store: ResponseStore | None = None,
+        store: SqliteStore | None = None,
         options: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         super().__init__(llm)
         self._options = {name: options[name] for name in REPLY_OPTIONS if name in options}
-        self._store: ResponseStore = store if store is not None else MemoryStore()
+        self._store = store or SqliteStore()
         self._lock = threading.Lock()
         self.hits = 0
         self.misses = 0

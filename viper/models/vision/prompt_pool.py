@@ -215,11 +215,7 @@ class PromptPool:
         return self.store.fingerprint
 
     def add(
-        self,
-        tool: str,
-        concept: str | None,
-        learned: Sequence[tuple[SoftPrompt, Evidence]],
-        note: str = "",
+        self, tool: str, concept: str | None, learned: Sequence[tuple[SoftPrompt, Evidence]]
     ) -> list[str]:
         """Add prompts as one version, all or none, and return their ids.
 
@@ -234,7 +230,7 @@ class PromptPool:
         check_place(tool, key)
         kind = prompt_kind(tool, key)
         arrays = [arrays_of(prompt) for prompt, _ in learned]
-        with self.store.update(note or f"learned {kind}") as change:
+        with self.store.update(f"learned {kind}") as change:
             earlier = [prompt_from_entry(entry) for entry in change.entries(kind)]
             sizes = {each.evidence.model_id: (each.feature_size, each.shape) for each in earlier}
             ids = []

@@ -163,18 +163,6 @@ def _check_actions(names: Iterable[str]) -> None:
             raise UnknownNameError("action", name, ACTIONS)
 
 
-def load_graph(name_or_path: str) -> TransitionGraph:
-    """Return a route that is a graph.
-
-    Raises:
-        UnknownNameError, UsageError: as :func:`load_route`, or the route is a sequence.
-    """
-    route = load_route(name_or_path)
-    if isinstance(route, FixedSequence):
-        raise UsageError(f"{name_or_path}: a sequence of actions, where a graph is needed")
-    return route
-
-
 def problems(graph: TransitionGraph) -> Iterator[str]:
     """Yield the problems of a graph in words; none if it can be used."""
     known = ", ".join(ACTIONS)
@@ -209,22 +197,6 @@ def problems(graph: TransitionGraph) -> Iterator[str]:
     for state in sorted(reached):
         if not graph.states.get(state):
             yield f"state {state} is a dead end: it can be reached, and nothing is allowed there"
-
-
-def graph_text(graph: TransitionGraph, description: str = "") -> str:
-    """Return a graph as TOML that :func:`load_graph` reads."""
-    import tomlkit
-
-    document = tomlkit.document()
-    document["name"] = graph.name
-    if description:
-        document["description"] = description
-    document["states"] = {state: list(allowed) for state, allowed in graph.states.items()}
-    if graph.instructions:
-        document["instructions"] = dict(graph.instructions)
-    if graph.counts:
-        document["counts"] = {state: dict(counts) for state, counts in graph.counts.items()}
-    return tomlkit.dumps(document)
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,6 @@ from viper.strategies.explore.workflow import Workflow
 # instruct-masking; instruct-masking with rethinking thoughts.
 VARIANTS = ("masking", "sft", "random", "rethink")
 
-RESTS = ("before", "effective", "all")
-
 HOLE = "<masked></masked>"
 
 # End of a prompt that shows the whole workflow.
@@ -78,7 +76,7 @@ def masked(
     Args:
         entries: names that the prompts list.
         variant: one of :data:`VARIANTS`.
-        rest: one of :data:`RESTS`.
+        rest: ``before``, ``effective`` or ``all``; see the module.
         labels: whether the action at an index is effective, according to people or a model. The
             rules flag actions without an entry.
     """

@@ -23,7 +23,7 @@ from typing import Any
 
 from viper.errors import UsageError
 from viper.models.llm.adapters import ADAPTER_CONFIG, state_base, with_adapter
-from viper.models.llm.prompt_tokens import PromptTokens, Template
+from viper.models.llm.prompt_tokens import Template
 from viper.models.loading import LoadOptions, load_pretrained, load_processor
 from viper.record import record_from_json
 from viper.storage.files import write_file
@@ -177,18 +177,6 @@ def tune(
             note_held_out(work, replace(figures, after=after))
         _save(trainer.model, tokenizer, tuned, out)
     return out
-
-
-def token_count(tuned: TunedAgent, prompt: str) -> int:
-    """Count the tokens that a model reads for a prompt.
-
-    Raises:
-        ModelError: the tokenizer cannot be loaded.
-    """
-    from transformers import AutoTokenizer
-
-    prompts = PromptTokens(load_processor(AutoTokenizer, tuned.model, tuned.load), tuned.template)
-    return len(prompts.encode(prompts.wrapped(prompt)))
 
 
 def losses(work: Path) -> list[tuple[int, float]]:

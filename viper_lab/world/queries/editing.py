@@ -10,8 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from random import Random
+from typing import Any
 
-from viper.data.coco_masks import runs_of
+import numpy as np
+from numpy.typing import NDArray
+
 from viper.data.sample import EditTarget, Operation, reach
 from viper.prompting.plans import numbered
 from viper.tools.edits import EMOJIS
@@ -144,6 +147,14 @@ def _target(
     boxes = tuple(rendered.box(index) for index in indexes)
     outlines = tuple(runs_of(rendered.masks[index]) for index in indexes)
     return EditTarget(operation, old, new, boxes, outlines)
+
+
+def runs_of(mask: NDArray[np.bool_]) -> dict[str, Any]:
+    """Return a mask, bool [H, W], as plain runs; ``viper.data.coco_masks.mask_of`` reads them."""
+    flat = mask.T.reshape(-1)
+    changes = np.flatnonzero(flat[1:] != flat[:-1]) + 1
+    counts = np.diff([0, *changes, len(flat)]).tolist()
+    return {"size": list(mask.shape), "counts": [0, *counts] if flat[0] else counts}
 
 
 def editing_program(target: EditTarget) -> str:

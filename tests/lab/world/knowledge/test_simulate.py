@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from viper.prompting.seeking import read_decision, read_split, read_verdict
-from viper.strategies.seek.graph import ACTIONS, EVERY, load_graph
+from viper.strategies.seek.graph import ACTIONS, EVERY, load_route
 from viper.strategies.seek.strategy import is_grounded
 from viper_lab.world.knowledge.catalogue import catalogue
 from viper_lab.world.knowledge.questions import questions
@@ -21,7 +21,7 @@ def library():
 
 @pytest.fixture(scope="module", params=["avis", EVERY])
 def simulated(request, library):
-    graph = load_graph(request.param)
+    graph = load_route(request.param)
     return [
         (question, *decisions(library, question, graph, Random(number)))
         for number, question in enumerate(questions(library.catalogue, 60))
@@ -56,7 +56,7 @@ def test_replies_are_read_as_they_are_meant(simulated):
 
 
 def test_the_same_seed_makes_the_same_decisions(library):
-    graph, (question,) = load_graph("avis"), questions(library.catalogue, 1)
+    graph, (question,) = load_route("avis"), questions(library.catalogue, 1)
     one, two, other = (decisions(library, question, graph, Random(n)) for n in (1, 1, 2))
     assert one == two and one != other
 
@@ -73,5 +73,5 @@ def test_a_planner_may_never_see_the_choices_of_the_graph(graphs, restricted):
 
     plans = [one for one in islice(seeker_texts(Random(0), graphs), 1500) if one.sort == "plan"]
     lines = {line for one in plans for line in one.prompt.splitlines() if "# actions: " in line}
-    first = "# actions: " + "; ".join(load_graph("avis").states["START"])
+    first = "# actions: " + "; ".join(load_route("avis").states["START"])
     assert (first in lines) is restricted and len(plans) > 100

@@ -47,10 +47,11 @@ def rendered(template: str, **values: Any) -> str:
 
 @cache
 def asset(name: str) -> str:
-    """Return the text of a script, or of a style with the colors of programs."""
+    """Return the text of a script, or of a style with the colors that reports have, too."""
     text = (_HERE / "static" / name).read_text("utf-8")
-    colors = resources.files("viper.evaluate.reports") / "templates" / "python.css"
-    return text + colors.read_text("utf-8") if name.endswith(".css") else text
+    shared = resources.files("viper.evaluate.reports") / "templates"
+    colors = ("parts.css", "python.css") if name.endswith(".css") else ()
+    return text + "".join((shared / each).read_text("utf-8") for each in colors)
 
 
 def static_file(name: str) -> tuple[str, str] | None:

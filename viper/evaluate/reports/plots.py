@@ -1,7 +1,7 @@
 """Plots of reports as inline SVG: no scripts, no network, the colours of the page around them.
 
 Bars tell their kind by hatch, order and label as well as by colour, and the colours
-(``report.css``) differ in lightness, so that a drawing can be read in print and by colour-blind
+(``parts.css``) differ in lightness, so that a drawing can be read in print and by colour-blind
 people.
 """
 

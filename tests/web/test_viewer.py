@@ -333,10 +333,7 @@ def test_the_list_opens_with_what_ran_and_how_well(two: Site) -> None:
 
 
 def test_an_unfinished_run_and_a_missing_metric_are_named(tmp_path: Path) -> None:
-    with (
-        RunStore.create(tmp_path / "run", a_manifest()) as store,
-        Replayer(Library()) as replayer,
-    ):
+    with RunStore.create(tmp_path / "run", a_manifest()) as store, Replayer(Library()) as replayer:
         store.add(0, a_row(0))
         viewed = ViewedRun("run", store, RunGallery(store, None))
         viewer = Viewer((viewed,), ViewerIndex([store]), replayer, ACCESS)

@@ -90,6 +90,7 @@ def report(store: RunStore, judge: Metric | None = None) -> dict[str, Any]:
             "created": manifest_json["created"],
             "sessions": store.sessions(),
             "execution": manifest_json["execution"],
+            "pace": store.pace(),
             "sample_seconds": tally.seconds_json(),
             "usage": tally.usage_json(),
         },

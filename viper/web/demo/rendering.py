@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from viper.models.media import write_mp4
+from viper.evaluate.sample_result import SampleResult
+from viper.models.media import media_from, write_mp4
 from viper.models.vision.roles import Pixels
 from viper.schema import PixelBox
 from viper.web.demo.manager import AnswerEvent, AskEvent, ErrorEvent, Status, StopEvent, TrialEvent
@@ -17,6 +18,8 @@ from viper.web.pages import data_address, embedded, rendered
 
 # A shown picture is sent with each change of it, also over slow connections.
 PICTURE_BYTES = 400_000
+# Of an example, sharp at the width of a card.
+THUMBNAIL_BYTES = 12_000
 # Longest side of a displayed clip's frames, in pixels: about the width of the column.
 CLIP_SIDE = 480
 
@@ -43,9 +46,20 @@ def media_html(
     return rendered("demo_media.html", **shown, width=width, height=height)
 
 
-def trials_html(trials: Sequence[TrialEvent]) -> str:
-    """Render the trials so far. The last one is unfolded."""
-    return rendered("demo_trials.html", trials=trials) if trials else ""
+def thumbnail(path: Path) -> str:
+    """Return a data URL of a small picture, or of a clip's middle frame."""
+    media = media_from(path)
+    pixels = media.images[0] if media.video is None else media.video[len(media.video) // 2]
+    return embedded(media_from(pixels), THUMBNAIL_BYTES)["image0"].address
+
+
+def trials_html(trials: Sequence[TrialEvent], row: SampleResult | None = None) -> str:
+    """Render the trials so far. The last one is unfolded.
+
+    Args:
+        row: result of the question, once it is answered.
+    """
+    return rendered("demo_trials.html", trials=trials, row=row) if trials else ""
 
 
 def answer_html(event: AnswerEvent) -> str:

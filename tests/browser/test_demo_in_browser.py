@@ -396,6 +396,7 @@ def test_the_page_is_accessible_and_fits_a_phone(
         assert found.evaluate("document.documentElement.scrollWidth") <= width
 
     button(found, "Generate a picture").wait_for()
+    expect(found.get_by_text("Loading...")).to_have_count(0)
     check()
     button(found, "Generate a clip").click()
     found.locator(".viper-media video").wait_for()

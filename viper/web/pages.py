@@ -21,7 +21,7 @@ from viper.escape import template_environment
 from viper.evaluate.reports.error_diagram import PARTS
 from viper.evaluate.reports.tables import answer_words, target_words
 from viper.models.edited import EDIT_ID
-from viper.models.media import Media
+from viper.models.media import Media, media_from
 from viper.models.vision.roles import Pixels
 
 if TYPE_CHECKING:
@@ -35,6 +35,9 @@ _KINDS = {".css": "text/css", ".js": "text/javascript"}
 _STEPS = ((1600, 88), (1200, 85), (960, 82), (640, 80), (480, 76), (320, 72), (224, 68), (160, 60))
 # PNG of drawn pictures is small up to about this side, and boxes stay exact to the pixel.
 _LOSSLESS_SIDE = 400
+
+# Bytes of a thumbnail, sharp at the width of a card.
+THUMBNAIL_BYTES = 12_000
 
 # Most edited pictures that a page shows: a loop may edit hundreds, and all share the page's bytes.
 MOST_EDITS = 24
@@ -127,6 +130,13 @@ def embedded(media: Media, most_bytes: int, shown: Collection[str] = ()) -> dict
         if sum(len(data) for _, data in packed.values()) <= most_bytes:
             break
     return {name: _image(name, pictures[name], *encoded) for name, encoded in packed.items()}
+
+
+def thumbnail(path: Path) -> str:
+    """Return a data URL of a small copy of a picture, or of a clip's middle frame."""
+    media = media_from(path)
+    pixels = media.images[0] if media.video is None else media.video[len(media.video) // 2]
+    return embedded(media_from(pixels), THUMBNAIL_BYTES)["image0"].address
 
 
 def shades(depth: Mapping[str, np.ndarray]) -> dict[str, PageImage]:

@@ -27,16 +27,9 @@ from viper.evaluate.runs.feedback import LONGEST, RIGHT_IS
 from viper.reasoner import MAX_QUERY_CHARACTERS
 from viper.strategies import model_role
 from viper.web.demo.manager import AnswerEvent, AskEvent, DemoQuestion, SessionManager, TrialEvent
-from viper.web.demo.rendering import (
-    answer_html,
-    line_html,
-    media_html,
-    status_html,
-    thumbnail,
-    trials_html,
-)
+from viper.web.demo.rendering import answer_html, line_html, media_html, status_html, trials_html
 from viper.web.demo.session import Asked, DemoExample, DemoMedia, DemoSession, SceneSource
-from viper.web.pages import asset, rendered
+from viper.web.pages import asset, rendered, thumbnail
 
 # Questions that are answered at the same time. Further questions wait; pages stay responsive.
 AT_ONCE = 4

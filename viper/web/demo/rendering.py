@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from viper.evaluate.sample_result import SampleResult
-from viper.models.media import media_from, write_mp4
+from viper.models.media import write_mp4
 from viper.models.vision.roles import Pixels
 from viper.schema import PixelBox
 from viper.web.demo.manager import AnswerEvent, AskEvent, ErrorEvent, Status, StopEvent, TrialEvent
@@ -18,8 +18,6 @@ from viper.web.pages import data_address, embedded, rendered
 
 # A shown picture is sent with each change of it, also over slow connections.
 PICTURE_BYTES = 400_000
-# Of an example, sharp at the width of a card.
-THUMBNAIL_BYTES = 12_000
 # Longest side of a displayed clip's frames, in pixels: about the width of the column.
 CLIP_SIDE = 480
 
@@ -44,13 +42,6 @@ def media_html(
         address = next(iter(embedded(media, PICTURE_BYTES).values())).address
     shown = {"chosen": chosen, "address": address, "frames": frames, "box": box, "draws": draws}
     return rendered("demo_media.html", **shown, width=width, height=height)
-
-
-def thumbnail(path: Path) -> str:
-    """Return a data URL of a small picture, or of a clip's middle frame."""
-    media = media_from(path)
-    pixels = media.images[0] if media.video is None else media.video[len(media.video) // 2]
-    return embedded(media_from(pixels), THUMBNAIL_BYTES)["image0"].address
 
 
 def trials_html(trials: Sequence[TrialEvent], row: SampleResult | None = None) -> str:

@@ -41,6 +41,8 @@ def test_a_page_is_written_beside_the_answer(
     assert "what color is thing 0?" in page and "data:image/png;base64," in page
     assert f"viper run --seed 4 --profile {asked[-1]} " in page and "--html" not in page
     assert [path.name for path in target.parent.iterdir()] == ["page.html"]
+    (shown,) = re.findall(r'<pre id="command"[^>]*>(.*)</pre>', page)
+    assert viper(capsys, *shlex.split(html.unescape(shown))[1:])[:2] == (0, plain)
 
 
 @pytest.mark.parametrize("option", ["--html page.html", "--save answer.png"])

@@ -79,20 +79,30 @@ def shoot() -> Callable[[Any, str], None]:
 
 
 @pytest.fixture(scope="session")
-def serious() -> Callable[[Any], list[str]]:
-    """What axe finds serious or critical on a page."""
+def violations() -> Callable[[Any], list[str]]:
+    """What axe finds on a page; that includes every rule of WCAG 2.2 AA that it knows."""
     from axe_playwright_python.sync_playwright import Axe
 
     axe = Axe()
 
     def found(page: Any) -> list[str]:
         # It is not loaded into frames, and complains on the console where it may not speak to one.
-        violations = axe.run(page, options={"iframes": False}).response["violations"]
-        return [
-            f"{one['id']}: {node['html'][:200]}"
-            for one in violations
-            if one["impact"] in ("serious", "critical")
-            for node in one["nodes"]
-        ]
+        broken_rules = axe.run(page, options={"iframes": False}).response["violations"]
+        return [f"{rule['id']}: {n['html'][:200]}" for rule in broken_rules for n in rule["nodes"]]
 
     return found
+
+
+@pytest.fixture
+def check_page(
+    tab: Callable[..., Any], violations: Callable[[Any], list[str]]
+) -> Callable[[str | Path], None]:
+    """Check a page on a desktop and a phone, light and dark; ``tab`` checks the console."""
+
+    def checked(address: str | Path) -> None:
+        for width, scheme in ((1440, "light"), (1440, "dark"), (390, "light"), (390, "dark")):
+            page = tab(address, viewport={"width": width, "height": 900}, color_scheme=scheme)
+            assert violations(page) == [], (address, width, scheme)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, address
+
+    return checked

@@ -59,7 +59,7 @@ def status(found: Any, text: str) -> None:
 def drawn(tab: Tab, address: str, **options: Any) -> Any:
     """A page with a drawn picture."""
     found = tab(address, **options)
-    button(found, "Draw a picture").click()
+    button(found, "Generate a picture").click()
     found.locator(".viper-media img").wait_for()
     return found
 
@@ -202,7 +202,7 @@ def test_earlier_questions_are_shown_again(tab: Tab, served: ServedDemo, picture
     ask(found, "find the faint ball")
     found.get_by_label("find the faint ball → [1, 1, 9, 9]").wait_for()
     kept = found.locator(".viper-status").first.inner_text().split()[-1]
-    button(found, "Draw a picture").click()
+    button(found, "Generate a picture").click()
     found.locator("figcaption", has_text="scene").wait_for()
     ask(found, "how many cubes?")
     found.get_by_label("how many cubes? →").wait_for()
@@ -240,7 +240,7 @@ def test_profile_and_strategy_are_chosen(tab: Tab, served: ServedDemo, picture: 
 
 def test_a_clip_is_drawn_with_its_options(tab: Tab, served: ServedDemo) -> None:
     found = tab(served.address)
-    button(found, "Draw a clip").click()
+    button(found, "Generate a clip").click()
     found.locator(".viper-media video").wait_for()
     expect(found.locator(".viper-media video")).not_to_have_js_property("videoWidth", 0)
     found.get_by_role("radio").first.click()
@@ -258,7 +258,7 @@ def test_two_visitors_at_once(tab: Tab, served: ServedDemo, picture: Path) -> No
     assert second.locator(".viper-media").count() == 0
     ask(second, "how many cubes?")
     status(second, "choose a picture or a clip first")
-    button(second, "Draw a picture").click()
+    button(second, "Generate a picture").click()
     second.locator(".viper-media img").wait_for()
     ask(second, "how many cubes?")
     second.locator(".viper-answer").wait_for()
@@ -307,11 +307,11 @@ def test_what_others_wrote_is_text(tab: Tab, served: ServedDemo, tmp_path: Path)
 
 def test_it_can_be_used_by_keyboard(tab: Tab, served: ServedDemo) -> None:
     found = tab(served.address)
-    button(found, "Draw a picture").focus()
+    button(found, "Generate a picture").focus()
     found.keyboard.press("Enter")
     found.locator(".viper-media img").wait_for()
     found.keyboard.press("Tab")
-    assert found.evaluate("document.activeElement.textContent").strip() == "Draw a clip"
+    assert found.evaluate("document.activeElement.textContent").strip() == "Generate a clip"
     expect(button(found, "Keep this feedback")).not_to_be_visible()
     found.keyboard.press("Tab")
     found.keyboard.type("how many cubes?")
@@ -343,45 +343,70 @@ def test_a_file_is_chosen_by_keyboard(tab: Tab, served: ServedDemo, picture: Pat
 
 def test_changes_are_read_out(tab: Tab, served: ServedDemo) -> None:
     found = tab(served.address)
-    button(found, "Draw a picture").wait_for()
+    button(found, "Generate a picture").wait_for()
     live = found.locator("[role=status][aria-live=polite]", has=found.locator(".viper-status"))
     live.first.wait_for(state="attached")
     marked = live.first.evaluate("one => { one.dataset.mine = 'yes'; return true }")
-    button(found, "Draw a picture").click()
+    button(found, "Generate a picture").click()
     status(found, "chosen")
     assert marked and live.first.get_attribute("data-mine") == "yes"
     assert "chosen" in live.first.inner_text()
 
 
-def test_it_reads_on_a_phone_and_in_the_dark(
+def test_the_answer_comes_first_on_a_phone(
     tab: Tab, served: ServedDemo, shoot: Callable[[Any, str], None]
 ) -> None:
-    narrow = {"viewport": {"width": 400, "height": 800}, "color_scheme": "dark"}
+    narrow = {"viewport": {"width": 390, "height": 800}, "color_scheme": "dark"}
     found = drawn(tab, served.address, **narrow)
     ask(found, "find the faint ball")
-    found.locator(".viper-answer").wait_for()
+    answer = found.locator(".viper-answer")
+    expect(answer).to_be_in_viewport()
+    tops = [
+        part.bounding_box()["y"]
+        for part in (answer, found.locator(".viper-media img"), found.get_by_label(QUESTION))
+    ]
+    assert tops == sorted(tops)
     found.frame_locator("iframe").locator("h1").wait_for()
-    assert found.evaluate("document.documentElement.scrollWidth") <= 400
-    found.locator("iframe").scroll_into_view_if_needed()
     shoot(found, "demo-phone-dark")
 
 
-def test_axe_finds_nothing_serious(
-    tab: Tab, served: ServedDemo, serious: Callable[[Any], list[str]]
+def test_examples_have_thumbnails_until_a_scene_is_generated(
+    tab: Tab, served: ServedDemo, shoot: Callable[[Any, str], None]
 ) -> None:
-    for scheme in ("light", "dark"):
-        found = tab(served.address, color_scheme=scheme)
-        button(found, "Draw a picture").wait_for()
-        assert serious(found) == []
-        button(found, "Draw a clip").click()
-        found.locator(".viper-media video").wait_for()
-        found.get_by_role("radio").first.wait_for()
-        assert serious(found) == []
-        button(found, "Draw a picture").click()
-        found.locator(".viper-media img").wait_for()
-        ask(found, "find the faint ball")
-        found.locator(".viper-answer").wait_for()
-        assert serious(found) == []
+    found = tab(served.address)
+    picture = "one => getComputedStyle(one.closest('label'), '::before').backgroundImage"
+    found.get_by_role("radio").first.wait_for()
+    shoot(found, "demo-first")
+    shown = [radio.evaluate(picture) for radio in found.get_by_role("radio").all()]
+    assert len({*shown}) == 4 and all(one.startswith('url("data:image/') for one in shown)
+    button(found, "Generate a picture").click()
+    found.locator(".viper-media img").wait_for()
+    assert found.get_by_role("radio").first.evaluate(picture) == "none"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 390])
+def test_the_page_is_accessible_and_fits_a_phone(
+    tab: Tab, served: ServedDemo, violations: Callable[[Any], list[str]], width: int, scheme: str
+) -> None:
+    found = tab(served.address, viewport={"width": width, "height": 900}, color_scheme=scheme)
+
+    def check() -> None:
+        assert violations(found) == []
+        assert found.evaluate("document.documentElement.scrollWidth") <= width
+
+    button(found, "Generate a picture").wait_for()
+    expect(found.get_by_text("Loading...")).to_have_count(0)
+    check()
+    button(found, "Generate a clip").click()
+    found.locator(".viper-media video").wait_for()
+    found.get_by_role("radio").first.wait_for()
+    check()
+    button(found, "Generate a picture").click()
+    found.locator(".viper-media img").wait_for()
+    ask(found, "find the faint ball")
+    found.locator(".viper-answer").wait_for()
+    check()
 
 
 def test_no_request_leaves_this_machine(tab: Tab, served: ServedDemo) -> None:
@@ -389,7 +414,7 @@ def test_no_request_leaves_this_machine(tab: Tab, served: ServedDemo) -> None:
     asked: list[str] = []
     found.context.on("request", lambda request: asked.append(request.url))
     found.goto(served.address)
-    button(found, "Draw a picture").click()
+    button(found, "Generate a picture").click()
     found.locator(".viper-media img").wait_for()
     ask(found, "how many cubes?")
     found.frame_locator("iframe").locator("h1").wait_for()

@@ -11,7 +11,7 @@ Tab = Callable[..., Any]
 
 
 def test_it_reads_offline_on_wide_and_narrow_screens(
-    tab: Tab, serious: Callable[[Any], list[str]], shoot: Callable[[Any, str], None]
+    tab: Tab, violations: Callable[[Any], list[str]], shoot: Callable[[Any, str], None]
 ) -> None:
     with served() as server:
         for scheme, width in (("light", 1200), ("dark", 400)):
@@ -22,7 +22,7 @@ def test_it_reads_offline_on_wide_and_narrow_screens(
             found.on("request", lambda request, asked=asked: asked.append(request.url))
             found.goto(f"{server.url}/docs")
             found.get_by_role("heading", name="POST /v1/run").wait_for()
-            assert serious(found) == []
+            assert violations(found) == []
             assert found.evaluate("document.documentElement.scrollWidth") <= width
             assert [one for one in asked if not one.startswith(server.url)] == []
         shoot(found, "docs-phone-dark")

@@ -11,8 +11,10 @@ import pytest
 
 from tests.web.test_trace_page import HOSTILE, changed, leaves
 from tests.web.traces import BROKEN, COLOURS, EVENT, FAINT, asked, page
+from viper.evaluate.runs.learning_record import LearningRecord, PromptRecord, Update
 from viper.record import record_from_json
 from viper.schema import Trace, to_json
+from viper.strategies.critique import Critique
 from viper.strategies.replay import Replay
 from viper.web.trace_page import Extras, Truth, trace_page
 
@@ -150,12 +152,25 @@ def test_it_reads_on_a_phone_and_in_the_dark(
         shoot(found, f"trace-{path.stem}-phone-dark")
 
 
-def test_axe_finds_nothing_serious(
-    tab: Tab, picture: Path, video: Path, serious: Callable[[Any], list[str]]
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trace with its learning record."""
+    result = asked(COLOURS, query="what color is it?", task="question")
+    prompts = (PromptRecord("m", ("a-1",), ("a-2",), 0.25, 1.0), PromptRecord("m", why="no better"))
+    update = Update(
+        "loc", "pyramid", "reflection", 0.5, {"source": "world"}, prompts, ("id-1",), "too few", 2.5
+    )
+    critiques = (Critique.of_tool("find", 2, "it missed one", "a cube"),)
+    record = LearningRecord("s", 0, 0.0, 1.0, None, "look again", critiques, (update,), ("d-1",), 1)
+    html = page(result.trace, result.media, Extras(record=record))
+    return written(tmp_path_factory.mktemp("page") / "learned.html", html)
+
+
+@pytest.mark.parametrize("name", ["picture", "video", "learned"])
+def test_pages_are_accessible_and_fit_a_phone(
+    request: pytest.FixtureRequest, check_page: Callable[[Path], None], name: str
 ) -> None:
-    for path in (picture, video):
-        for scheme in ("light", "dark"):
-            assert serious(tab(path, color_scheme=scheme)) == []
+    check_page(request.getfixturevalue(name))
 
 
 def poisoned() -> Iterator[str]:

@@ -16,7 +16,11 @@ from tests.evaluate.fake_backends import a_set
 from tests.web.test_viewer import write
 from viper.data.registry import data_set
 from viper.data.sample import DatasetSpec
+from viper.evaluate.reports.page import errors_page, report_page
+from viper.evaluate.reports.report import report
+from viper.evaluate.reports.tables import NamedReport
 from viper.evaluate.runs.feedback import read_feedback
+from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import Prediction, SampleResult
 
 Tab = Callable[..., Any]
@@ -103,11 +107,17 @@ def test_it_opens_with_the_wrong_which_look_unlike_the_right(tab: Tab, one: str)
     verdicts = found.locator(".grid .verdict")
     words = [text.split(":")[0] for text in verdicts.all_inner_texts()]
     assert words == ["✗ wrong"] * 16 + ["? doubtful"] + ["✓ right"] * 7
-    colours = {
-        found.locator(f".grid p.{name}").first.evaluate("one => getComputedStyle(one).color")
+    looks = [
+        found.locator(f".grid p.{name} .verdict").first.evaluate(
+            "one => (({ color, backgroundColor, fontWeight }) =>"
+            " [color, backgroundColor, +fontWeight])(getComputedStyle(one))"
+        )
         for name in ("wrong", "doubtful", "right")
-    }
-    assert len(colours) == 3
+    ]
+    clear = "rgba(0, 0, 0, 0)"
+    assert len({color for color, _, _ in looks}) == 3
+    assert [background == clear for _, background, _ in looks] == [False, True, True]
+    assert [weight > 400 for _, _, weight in looks] == [True, False, False]
 
 
 def test_the_error_diagram_filters(tab: Tab, one: str) -> None:
@@ -145,12 +155,12 @@ def test_a_sample_opens_its_trace(tab: Tab, one: str) -> None:
 
 
 def test_a_comment_without_a_label(
-    tab: Tab, one: str, runs: tuple[Path, Path], serious: Callable[[Any], list[str]]
+    tab: Tab, one: str, runs: tuple[Path, Path], violations: Callable[[Any], list[str]]
 ) -> None:
     for scheme in ("light", "dark"):
         found = tab(f"{one}trace?id=q7&seed=0", color_scheme=scheme)
         found.get_by_label("A comment in words").fill(f"it took the shadow, in the {scheme}")
-        assert serious(found) == []
+        assert violations(found) == []
         found.get_by_role("button", name="Keep this feedback").click()
         found.wait_for_url("**#feedback")
         found.get_by_text(f"it took the shadow, in the {scheme}").wait_for()
@@ -183,12 +193,31 @@ def test_it_reads_on_a_phone_and_in_the_dark(
         shoot(found, f"{name}-phone-dark")
 
 
-def test_axe_finds_nothing_serious(
-    tab: Tab, both: str, serious: Callable[[Any], list[str]]
+@pytest.mark.parametrize(
+    "path", ["", "?text=nothing+like+it", "sample?id=q1&seed=0", "trace?id=q1&seed=0", "tools"]
+)
+def test_pages_are_accessible_and_fit_a_phone(
+    both: str, check_page: Callable[[str], None], path: str
 ) -> None:
-    for path in ("", "?text=nothing+like+it", "sample?id=q1&seed=0"):
-        for scheme in ("light", "dark"):
-            assert serious(tab(f"{both}{path}", color_scheme=scheme)) == []
+    check_page(f"{both}{path}")
+
+
+def test_the_list_of_one_run_is_accessible_and_fits_a_phone(
+    one: str, check_page: Callable[[str], None]
+) -> None:
+    check_page(one)
+
+
+def test_reports_are_accessible_and_fit_a_phone(
+    runs: tuple[Path, Path], check_page: Callable[[Path], None], tmp_path: Path
+) -> None:
+    with RunStore.read(runs[0]) as store:
+        made = report(store)
+        pages = report_page(store, made), errors_page([NamedReport("before", made)])
+    for number, page in enumerate(pages):
+        path = tmp_path / f"{number}.html"
+        path.write_text(page, "utf-8")
+        check_page(path)
 
 
 def test_it_can_be_walked_by_keyboard(tab: Tab, one: str) -> None:

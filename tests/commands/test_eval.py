@@ -75,8 +75,10 @@ def test_a_run_from_a_file_of_ones_own(bench: Bench) -> None:
     assert made["complete"] and made["n"] == 24 and made["failures"] == {}
     assert made["figures"]["question.accuracy"]["value"] == pytest.approx(16 / 24)
     assert {path.name for path in bench.run.iterdir()} == {
-        "run.json", "run.lock", "samples.db", "report.json", "report.html", "traces",
+        "run.json", "run.lock", "samples.db", "pace.jsonl", "report.json", "report.html",
+        "traces",
     }  # fmt: skip
+    assert made["timing"]["pace"]["answers"] == 24 and "answers a second (24 in" in out
     with RunStore.read(bench.run) as store:
         assert store.done() == {(f"q{n}", 0) for n in range(24)}
         assert [row.sample_id for row in store.rows()] == [f"q{n}" for n in range(24)]

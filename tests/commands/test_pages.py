@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import html
 import os
 import re
 import shlex
@@ -15,6 +16,7 @@ from click.testing import CliRunner
 
 from tests.commands.test_bad_input import viper
 from tests.evaluate.fake_backends import a_set
+from tests.evaluate.run_samples import a_manifest, a_row
 from viper.commands.options import command_line
 from viper.evaluate.runs.store import RunStore
 from viper.web.sample_pages import rerun_command
@@ -39,6 +41,8 @@ def test_a_page_is_written_beside_the_answer(
     assert "what color is thing 0?" in page and "data:image/png;base64," in page
     assert f"viper run --seed 4 --profile {asked[-1]} " in page and "--html" not in page
     assert [path.name for path in target.parent.iterdir()] == ["page.html"]
+    (shown,) = re.findall(r'<pre id="command"[^>]*>(.*)</pre>', page)
+    assert viper(capsys, *shlex.split(html.unescape(shown))[1:])[:2] == (0, plain)
 
 
 @pytest.mark.parametrize("option", ["--html page.html", "--save answer.png"])
@@ -111,21 +115,36 @@ def test_no_page_asks_for_no_trace_page(run: Run) -> None:
 def test_the_line_of_a_trace_answers_its_sample_again(
     run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = ["eval", str(run.set), "--profile", str(run.profile), "--out", str(run.folder)]
-    monkeypatch.setattr(sys, "argv", ["/somewhere/viper", *given, "--limit", "4"])
-    run.eval("--limit", "4")
-    with RunStore.read(run.folder) as store:
-        row = list(store.rows())[2]
-        line = rerun_command(store.manifest, row)
-    words = shlex.split(line)
-    assert words[0] == "viper" and words[-8:-2] == [
-        "--ids", row.sample_id, "--seed", "0", "--seeds", "1",
-    ]  # fmt: skip
-    code, _, _ = viper(capsys, *words[1:-1], str(run.folder.with_name("again")))
-    assert code == 0
-    with RunStore.read(run.folder.with_name("again")) as store:
-        (same,) = store.rows()
-    assert (same.sample_id, same.prediction) == (row.sample_id, row.prediction)
+    monkeypatch.chdir(run.folder.parent)
+    more = ["--limit=4", "--seeds", "2", f"--out={run.folder}", "--resume"]
+    given = ["eval", str(run.set), "--profile", str(run.profile), "--out", "elsewhere", *more]
+    monkeypatch.setattr(sys, "argv", ["/somewhere/viper/__main__.py", *given])
+    assert run.eval(*more)[0] == 0
+    page = next(page for page in run.links() if "-1-" in page.name)
+    (shown,) = re.findall(r'<pre id="command"[^>]*>(.*)</pre>', page.read_text("utf-8"))
+    words = shlex.split(html.unescape(shown))
+    assert words[0] == "viper" and len(words) == len({*words})
+    code, _, err = viper(capsys, *words[1:])
+    assert code == 0, err
+    (again,) = Path("runs").iterdir()
+    with RunStore.read(again) as store:
+        (first, second) = store.rows()
+    assert first.sample_id == second.sample_id == page.name.partition("-")[0]
+    assert (first.seed, second.seed) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--root", "~/my sets"], "--root ~/'my sets'"),
+        (["--root=~/sets", "--ids=a,b"], "--root ~/sets"),
+        (["--resume", "--out", "runs/a", "--json"], "--json"),
+    ],
+)
+def test_the_line_of_a_trace_runs_in_a_shell(arguments: list[str], line: str) -> None:
+    manifest = a_manifest(arguments=("__main__.py", "eval", "world", *arguments))
+    line = " ".join(filter(None, ["viper eval world", line, "--ids s00003 --seed 0 --seeds 1"]))
+    assert rerun_command(manifest, a_row(3)) == line
 
 
 def test_a_report_written_later_makes_the_pages_too(

@@ -31,7 +31,7 @@ from viper.evaluate.reports.tables import NamedReport, rendered, rendered_errors
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import Prediction, SampleResult
 
-STYLE = Path(reports.__file__).with_name("templates").joinpath("report.css").read_text("utf-8")
+STYLE = Path(reports.__file__).with_name("templates").joinpath("parts.css").read_text("utf-8")
 
 
 def boxed(number: int, iou: float, **changes: Any) -> SampleResult:
@@ -185,12 +185,26 @@ def test_a_drawing_has_the_shares_as_lengths() -> None:
 
 @pytest.mark.parametrize("theme", [0, 1])
 def test_neighbours_differ_in_lightness(theme: int) -> None:
-    found = [re.findall(rf"--part-{n}: (#[0-9a-f]{{6}})", STYLE)[theme] for n in range(11)]
+    found = colors(theme)
     paths = [[*range(5), 8], [5, 6, 8], [8, 9, 10], [4, 7, 8]]
     for path in paths:
         tones = [lightness(found[number]) for number in path]
         for one, other in zip(tones, tones[1:], strict=False):
             assert abs(one - other) > 4, (path, tones)
+
+
+@pytest.mark.parametrize(("theme", "paper"), [(0, 100.0), (1, 8.0)])
+def test_wrong_answers_stand_out_from_the_page_more_than_right_ones(
+    theme: int, paper: float
+) -> None:
+    best, *_, worst, right, wrong = [abs(lightness(each) - paper) for each in colors(theme)[:7]]
+    assert min(worst, wrong) > 4 * max(best, right)
+
+
+def colors(theme: int) -> list[str]:
+    """Return the colors of the parts in the light (0) or the dark theme (1)."""
+    pairs = re.findall(r"light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\)", STYLE)
+    return [pair[theme] for pair in pairs]
 
 
 def lightness(color: str) -> float:

@@ -185,3 +185,20 @@ def test_a_single_run_is_shown_with_groups_and_failures(tmp_path: Path) -> None:
     text = rendered([named(tmp_path / "run", rows)], "table")
     assert "by family" in text and "timeout" in text and "s00000, s00005, s00010" in text
     assert "tokens read" in text
+
+
+def test_axes_end_at_the_best_score_and_name_what_they_show(tmp_path: Path) -> None:
+    html = page_of(tmp_path, [a_row(n) for n in range(40)])
+    ticks = re.findall(r">(\d\.\d)</text>", html)
+    assert "1.0" in ticks and max(map(float, ticks)) == 1.0
+
+
+def test_throughput_and_latency_are_told_apart(tmp_path: Path) -> None:
+    with RunStore.create(tmp_path / "run", a_manifest()) as store:
+        store.add(0, a_row(0))
+        before = rendered([NamedReport("run", report(store, Hits()))], "table")
+        store.add_pace(10, 4.0)
+        after = rendered([NamedReport("run", report(store, Hits()))], "table")
+    latency = r"latency of an answer, waiting for shared models included +0\.25 s \(95%"
+    assert re.search(latency, before) and "throughput" not in before
+    assert re.search(r"throughput +2\.50 answers a second \(10 in 4 s\)", after)

@@ -190,6 +190,16 @@ def test_resume_keeps_what_is_there_and_notes_the_session(tmp_path: Path) -> Non
         assert [item["arguments"] for item in store.sessions()] == [[], ["eval", "--resume"]]
 
 
+def test_the_pace_is_of_the_sessions_that_stored_it(tmp_path: Path) -> None:
+    with filled(tmp_path, 3) as store:
+        assert store.pace() is None
+        store.add_pace(3, 1.5)
+    with RunStore.resume(tmp_path, a_manifest()) as store:
+        store.add_pace(1, 0.5)
+    with RunStore.read(tmp_path) as store:
+        assert store.pace() == {"answers": 4, "seconds": 2.0}
+
+
 def test_resume_of_an_absent_folder_starts_the_run(tmp_path: Path) -> None:
     with RunStore.resume(tmp_path / "deep" / "run", a_manifest()) as store:
         assert store.done() == set()

@@ -262,17 +262,35 @@ def test_uploads_that_cannot_be_read(tmp_path: Path) -> None:
     assert not session.folder.exists()
 
 
+def test_the_page_says_beforehand_what_the_models_know(
+    bench: Desked, gray: Domain, tmp_path: Path
+) -> None:
+    from viper.web.demo.page import DemoPage
+
+    reasoner = bench.manager.reasoner
+    assert "know only" not in DemoPage(bench.managers, tmp_path, str).intro
+    about = replace(gray, roles={"looker": Domain("signs <b>")}, instead="Try another.")
+    reasoner.components = replace(reasoner.components, domain=about)
+    intro = DemoPage(bench.managers, tmp_path, str).intro
+    assert "know only <strong>dark noise</strong>" in intro and "Try another." in intro
+    assert "its looker knows signs &lt;b&gt;" in intro
+
+
 def test_an_answer_outside_the_domain_is_withheld_unless_forced(
     bench: Desked, chosen: DemoMedia, gray: Domain
 ) -> None:
     reasoner = bench.manager.reasoner
     reasoner.components = replace(reasoner.components, domain=gray)
     question = DemoQuestion(chosen, "how many <b>dogs</b> are there?")
-    withheld = list(bench.manager.ask("me", question))[-1]
+    told = list(bench.manager.ask("me", question))
+    withheld = told[-1]
     assert isinstance(withheld, AnswerEvent)
     assert (withheld.row.prediction, withheld.row.failure) == (None, "outside_domain")
     html = answer_html(withheld)
-    assert html.count("viper-warning") == 2 and "dark noise" in html and "<b>dogs" not in html
+    assert html.count("dark noise") == html.count("viper-failure") == 1 and "<b>dogs" not in html
+    assert "outside domain" not in html and html.count("viper-warning") == 1  # of "dogs"
+    trials = trials_html([one for one in told if isinstance(one, TrialEvent)], withheld.row)
+    assert "answer withheld" in trials and "viper-good" not in trials
     forced = list(SessionManager(reasoner, bench.manager.opener, force=True).ask("you", question))[
         -1
     ]

@@ -19,7 +19,7 @@ from viper.evaluate.runs.learning_record import LearningRecord, PromptRecord, Up
 from viper.models.media import media_from
 from viper.record import record_from_json
 from viper.run_result import RunResult
-from viper.schema import Check, Trace, to_json
+from viper.schema import Check, Failure, Trace, to_json
 from viper.strategies.critique import Critique
 from viper.strategies.replay import Replay
 from viper.web.trace_page import Extras, Truth, trace_page
@@ -272,6 +272,14 @@ def test_confidence_and_checks_stand_below_the_answer_and_are_escaped() -> None:
     assert "Confidence: 0.42Verification: 1 of 2 checks passed" in shown.words
     assert "failed mirrored: red instead of \"'>" in shown.words
     assert "Confidence" not in Reader(page(result.trace, result.media)).words
+
+
+def test_a_withheld_answer_is_not_called_answered() -> None:
+    result = asked(COLOURS, query="what color is it?")
+    trace = result.trace.without_answer(Failure("outside_domain", "unlike"))
+    words = Reader(page(trace, result.media)).words
+    assert "1 answer withheld" in words and "1 answered" not in words
+    assert "1 answered" in Reader(page(result.trace, result.media)).words
 
 
 def test_warnings_stand_above_the_answer() -> None:

@@ -37,7 +37,7 @@ def write(
     folder: Path, rows: list[SampleResult], set_name: str = "world", **changes: Any
 ) -> RunStore:
     described = SetDescription(set_name, None, 0, None, len(rows), "ab" * 32)
-    with RunStore.create(folder, a_manifest(set=described, metric="accuracy", **changes)) as store:
+    with RunStore.create(folder, a_manifest(set=described, metric="gqa", **changes)) as store:
         for position, row in enumerate(rows):
             trace = a_trace(row)
             tool = "find" if position % 2 else "simple_query"
@@ -322,3 +322,21 @@ def test_bad_input_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "one run or compares two; got 3" in refused(capsys, "view", run, run, run)
     line = refused(capsys, "view", run, "--host", "203.0.113.7", "--no-open")
     assert "cannot listen on 203.0.113.7" in line and "another --port" in line
+
+
+def test_the_list_opens_with_what_ran_and_how_well(two: Site) -> None:
+    page = Reader(two.get("").text)
+    about = "· profile embedded · program · 2026-01-01 00:00 UTC"
+    for name in ("before", "after"):
+        assert re.search(rf"{name}: accuracy 0\.500 \[0\.\d+, 0\.\d+\], n = 8 ", page.words)
+    assert page.words.count(about) == 2, page.words[:300]
+
+
+def test_an_unfinished_run_and_a_missing_metric_are_named(tmp_path: Path) -> None:
+    with RunStore.create(tmp_path / "run", a_manifest()) as store, Replayer(Library()) as replayer:
+        store.add(0, a_row(0))
+        viewed = ViewedRun("run", store, RunGallery(store, None))
+        viewer = Viewer((viewed,), ViewerIndex([store]), replayer, ACCESS)
+        client = TestClient(create_viewer(viewer), base_url="http://127.0.0.1")
+        words = Reader(client.get(f"/{TOKEN}/").text).words
+    assert "n = 1 of 40, unfinished (metric hits is not installed)" in words

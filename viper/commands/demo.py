@@ -65,7 +65,7 @@ class DemoOptions(cli.ProfileChoice):
 def demo(options: DemoOptions) -> None:
     """Ask about images and videos in a browser, until Ctrl-C.
 
-    Upload an image or a video, or draw one from the embedded world. Ask a question, watch the
+    Upload an image or a video, or generate one of the embedded world. Ask a question, watch the
     trials, see the steps to the answer, and give feedback. The questions are stored as a run, with
     their images, for viper view and viper learn feedback.
 

@@ -8,6 +8,7 @@ With ``--dry-run``, `tell_cost` runs instead.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
@@ -81,12 +82,16 @@ def evaluate_set(evaluation: Evaluation, options: EvalOptions) -> int:
                     if tracker is not None:
                         tracker.row(row, {"score": running.mean, "failed": running.failed})
 
+                begun, before = time.monotonic(), store.count()
                 try:
                     budget = Budget(options.budget_usd)
                     ended = run(engine, todo, store, budget=budget, on_done=on_done)
                 except KeyboardInterrupt:
                     note(f"\nstopped; to go on: the same line with --resume --out {store.folder}")
                     raise
+                finally:
+                    if fresh := store.count() - before:
+                        store.add_pace(fresh, time.monotonic() - begun)
             report_data = report(store)
             if tracker is not None:
                 tracker.finish(report_data)

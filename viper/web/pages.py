@@ -21,7 +21,7 @@ from viper.escape import template_environment
 from viper.evaluate.reports.error_diagram import PARTS
 from viper.evaluate.reports.tables import answer_words, target_words
 from viper.models.edited import EDIT_ID
-from viper.models.media import Media
+from viper.models.media import Media, media_from
 from viper.models.vision.roles import Pixels
 
 if TYPE_CHECKING:
@@ -36,6 +36,9 @@ _STEPS = ((1600, 88), (1200, 85), (960, 82), (640, 80), (480, 76), (320, 72), (2
 # PNG of drawn pictures is small up to about this side, and boxes stay exact to the pixel.
 _LOSSLESS_SIDE = 400
 
+# Bytes of a thumbnail, sharp at the width of a card.
+THUMBNAIL_BYTES = 12_000
+
 # Most edited pictures that a page shows: a loop may edit hundreds, and all share the page's bytes.
 MOST_EDITS = 24
 
@@ -47,10 +50,11 @@ def rendered(template: str, **values: Any) -> str:
 
 @cache
 def asset(name: str) -> str:
-    """Return the text of a script, or of a style with the colors of programs."""
+    """Return the text of a script, or of a style with the colors that reports have, too."""
     text = (_HERE / "static" / name).read_text("utf-8")
-    colors = resources.files("viper.evaluate.reports") / "templates" / "python.css"
-    return text + colors.read_text("utf-8") if name.endswith(".css") else text
+    shared = resources.files("viper.evaluate.reports") / "templates"
+    colors = ("parts.css", "python.css") if name.endswith(".css") else ()
+    return text + "".join((shared / each).read_text("utf-8") for each in colors)
 
 
 def static_file(name: str) -> tuple[str, str] | None:
@@ -126,6 +130,13 @@ def embedded(media: Media, most_bytes: int, shown: Collection[str] = ()) -> dict
         if sum(len(data) for _, data in packed.values()) <= most_bytes:
             break
     return {name: _image(name, pictures[name], *encoded) for name, encoded in packed.items()}
+
+
+def thumbnail(path: Path) -> str:
+    """Return a data URL of a small copy of a picture, or of a clip's middle frame."""
+    media = media_from(path)
+    pixels = media.images[0] if media.video is None else media.video[len(media.video) // 2]
+    return embedded(media_from(pixels), THUMBNAIL_BYTES)["image0"].address
 
 
 def shades(depth: Mapping[str, np.ndarray]) -> dict[str, PageImage]:

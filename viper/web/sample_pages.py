@@ -28,6 +28,9 @@ FOLDER = "traces"
 # Limit for the pictures of one page, since there are hundreds of pages.
 MOST_BYTES = 300_000
 
+# Options of a run that a line for one of its samples leaves out or replaces.
+_OF_THE_WHOLE_RUN = ("--out", "--ids", "--limit", "--seed", "--seeds", "--judgements", "--track")
+
 # With seed, hash and suffix well below the 255 bytes of a file name, and still readable.
 _LONGEST_NAME = 60
 
@@ -110,13 +113,28 @@ def truth_of(result: SampleResult) -> Truth:
 
 
 def rerun_command(manifest: Manifest, result: SampleResult) -> str:
-    """Return a command line that answers only this sample again.
+    """Return a command line that answers only this sample again, into a new run.
 
-    Return "" if the run was not made by ``viper eval``.
+    Return "" if the run was not made by ``viper eval``. The first seed stays, since data sets draw
+    their samples by it, so a later seed comes with those before it.
     """
-    arguments = list(manifest.arguments)
-    if "eval" not in arguments:
+    if "eval" not in manifest.arguments:
         return ""
-    only_sample = ["--ids", result.sample_id, "--seed", str(result.seed), "--seeds", "1"]
-    program = Path(arguments[0]).name
-    return shlex.join([program, *arguments[1:], *only_sample, "--out", "again"])
+    words, arguments = ["viper"], iter(manifest.arguments[1:])
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
+        if name in _OF_THE_WHOLE_RUN:
+            if not equals:
+                next(arguments, "")
+        elif equals and name.startswith("--"):
+            words += [name, value]
+        elif argument not in ("--resume", "--dry-run"):
+            words.append(argument)
+    first = manifest.seeds[0]
+    words += ["--ids", result.sample_id, "--seed", str(first)]
+    words += ["--seeds", str(result.seed - first + 1)]
+    # A manifest has ~ for the home folder, which a shell expands only outside of quotes.
+    return " ".join(
+        f"~/{shlex.quote(word[2:])}" if word.startswith("~/") else shlex.quote(word)
+        for word in words
+    )

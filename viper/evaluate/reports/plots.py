@@ -1,7 +1,7 @@
 """Plots of reports as inline SVG: no scripts, no network, the colours of the page around them.
 
 Bars tell their kind by hatch, order and label as well as by colour, and the colours
-(``report.css``) differ in lightness, so that a drawing can be read in print and by colour-blind
+(``parts.css``) differ in lightness, so that a drawing can be read in print and by colour-blind
 people.
 """
 
@@ -105,16 +105,21 @@ def failure_plot(report: Mapping[str, Any]) -> str:
         (kind, {**failure, "value": failure["share"]}, f"{failure['count']:,}")
         for kind, failure in report["failures"].items()
     ]
-    return _bar_plot("failures", "Share of answers that failed, by kind", bars) if bars else ""
+    most = max((entry["high"] for _, entry, _ in bars), default=0.0)
+    return (
+        _bar_plot("failures", "Share of answers that failed, by kind", bars, most) if bars else ""
+    )
 
 
 def group_plot(kind: str, groups: Mapping[str, Any], headline: str) -> str:
     """Return a plot of the headline figure of each group with its 95% interval."""
     bars = [(name, g, f"{g['value']:.2f} (n = {g['n']:,})") for name, g in groups.items()]
-    return _bar_plot(f"by {kind}", f"{headline} by {kind}, with 95% intervals", bars)
+    most = max([1.0, *(entry["high"] for _, entry, _ in bars)])
+    return _bar_plot(f"by {kind}", f"{headline} by {kind}, with 95% intervals", bars, most)
 
 
-def _bar_plot(salt: str, title: str, bars: Sequence[Bar]) -> str:
+def _bar_plot(salt: str, title: str, bars: Sequence[Bar], most: float) -> str:
+    """Return a plot whose axis ends at ``most``, with the notes right of it."""
     bars = bars[:_MOST_BARS]
     height = _MARGIN_IN + _BAR_IN * len(bars)
 
@@ -123,7 +128,6 @@ def _bar_plot(salt: str, title: str, bars: Sequence[Bar]) -> str:
         values = [entry["value"] for _, entry, _ in bars]
         below = [max(0.0, entry["value"] - entry["low"]) for _, entry, _ in bars]
         above = [max(0.0, entry["high"] - entry["value"]) for _, entry, _ in bars]
-        ends = [max(entry["high"], entry["value"]) for _, entry, _ in bars]
         bar_parts = axes.barh(
             places,
             values,
@@ -133,16 +137,16 @@ def _bar_plot(salt: str, title: str, bars: Sequence[Bar]) -> str:
             linewidth=0.8,
             error_kw={"ecolor": INK, "capsize": 3, "elinewidth": 1},
         )
-        beside = {"xytext": (5, 0), "textcoords": "offset points", "va": "center"}
+        beside = {"xytext": (8, 0), "textcoords": "offset points", "va": "center"}
         for place, patch in enumerate(bar_parts):
             patch.set_hatch(_BAR_HATCHES[place % len(_BAR_HATCHES)])
-            axes.annotate(for_terminal(bars[place][2]), (ends[place], place), **beside)
+            axes.annotate(for_terminal(bars[place][2]), (most, place), **beside)
         axes.set_yticks(
             list(places), [for_terminal(label, _LONGEST_BAR_LABEL) for label, *_ in bars]
         )
         axes.invert_yaxis()
-        axes.set_xlim(0, max(max(ends, default=1.0) * 1.4, 0.05))
-        figure.subplots_adjust(left=0.3, right=0.97, top=0.98, bottom=0.45 / height)
+        axes.set_xlim(0, most)
+        figure.subplots_adjust(left=0.3, right=0.8, top=0.98, bottom=0.45 / height)
 
     return drawing(salt, title, (_WIDTH_IN, height), draw)
 

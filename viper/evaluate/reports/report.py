@@ -16,7 +16,7 @@ import numpy as np
 from viper.agreement import is_correct
 from viper.evaluate.calibration import risk_coverage
 from viper.evaluate.intervals import Estimate, mean_of_estimates, over_seeds, proportion
-from viper.evaluate.metrics import Metric, metric
+from viper.evaluate.metrics import Figures, Metric, metric
 from viper.evaluate.reports.error_diagram import error_diagram, is_fallback, share_json
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
@@ -53,8 +53,7 @@ def report(store: RunStore, judge: Metric | None = None) -> dict[str, Any]:
     manifest, manifest_json = store.manifest, store.manifest.to_json()
     judge = judge or metric(manifest.metric)
     tally = Tally.of(store.rows())
-    by_seed = {seed: judge.figures(store.rows(seed)) for seed in manifest.seeds}
-    by_seed = {seed: part for seed, part in by_seed.items() if part.n} or by_seed
+    by_seed = _figures_by_seed(store, judge)
     figures = list(by_seed.values())
     headlines = [part.overall[part.headline].value for part in figures]
     spread = over_seeds(headlines)
@@ -91,12 +90,31 @@ def report(store: RunStore, judge: Metric | None = None) -> dict[str, Any]:
             "created": manifest_json["created"],
             "sessions": store.sessions(),
             "execution": manifest_json["execution"],
+            "pace": store.pace(),
             "sample_seconds": tally.seconds_json(),
             "usage": tally.usage_json(),
         },
     }
     values["notes"] = _notes(values)
     return plain(values)
+
+
+def headline_of(store: RunStore) -> tuple[str, dict[str, Any]]:
+    """Return the name of a run's main figure, and the figure with its interval, as in a report.
+
+    Raises:
+        UnknownNameError: the metric is not installed.
+        StoreError: the store cannot be read.
+    """
+    figures = list(_figures_by_seed(store, metric(store.manifest.metric)).values())
+    name = figures[0].headline
+    return name, _over_seeds([part.overall for part in figures])[name]
+
+
+def _figures_by_seed(store: RunStore, judge: Metric) -> dict[int, Figures]:
+    """Return the figures of each seed that has answers; of all seeds if none has."""
+    by_seed = {seed: judge.figures(store.rows(seed)) for seed in store.manifest.seeds}
+    return {seed: part for seed, part in by_seed.items() if part.n} or by_seed
 
 
 def _over_seeds(parts: Sequence[Mapping[str, Estimate]]) -> dict[str, Any]:

@@ -114,8 +114,11 @@ def sections(report: Mapping[str, Any]) -> Iterator[tuple[str, list[list[str]]]]
         more = f" and what {unknown:,} answers without a price cost" if unknown else ""
         lines.append(["cost", f"{usage['cost_usd']:.4f} USD{more}"])
     if seconds:
-        within = f"{seconds['median']:.2f} (95% within {seconds['p95']:.2f})"
-        lines.append(["seconds an answer", within])
+        if pace := report["timing"].get("pace"):
+            rate = f"{pace['answers'] / pace['seconds']:.2f} answers a second"
+            lines.append(["throughput", f"{rate} ({pace['answers']:,} in {pace['seconds']:.0f} s)"])
+        within = f"{seconds['median']:.2f} s (95% within {seconds['p95']:.2f} s)"
+        lines.append(["latency of an answer, waiting for shared models included", within])
     yield "usage", [["", ""], *lines]
 
 

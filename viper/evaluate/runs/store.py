@@ -15,7 +15,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,11 +28,11 @@ from viper.evaluate.sample_result import INSERT, ROW_COLUMNS, RUN, SampleResult,
 from viper.record import RecordError
 from viper.schema import Trace
 from viper.storage.files import WriterLock, file_errors, write_file
-from viper.storage.json_lines import dumps
+from viper.storage.json_lines import append_line, dumps, read_lines
 from viper.storage.sqlite import database_errors, in_memory, open_to_read, open_to_write
 
 MANIFEST, DATABASE, LOCK = "run.json", "samples.db", "run.lock"
-REPORT, PAGE = "report.json", "report.html"
+REPORT, PAGE, PACE = "report.json", "report.html", "pace.jsonl"
 
 
 # Returns the samples of an evaluation by its limit.
@@ -49,6 +49,14 @@ _TWICE = (sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE
 
 _READ = ", ".join(f'"{name}"' for name in ROW_COLUMNS)
 _FROM_ONE = "FROM samples WHERE sample_id = ? AND seed = ?"
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Number of answers of a session, and the seconds that it took for all of them."""
+
+    answers: int
+    seconds: float
 
 
 class RunStore:
@@ -254,6 +262,24 @@ class RunStore:
                 {"started": started, "revision": revision, "arguments": json.loads(arguments)}
                 for started, revision, arguments in lines
             ]
+
+    def add_pace(self, answers: int, seconds: float) -> None:
+        """Store how long a session took for its answers.
+
+        Raises:
+            StoreError: full disk or another I/O error.
+        """
+        append_line(self.folder / PACE, Pace(answers, seconds))
+
+    def pace(self) -> dict[str, float] | None:
+        """Return the answers and the seconds of all sessions that stored them; None without any.
+
+        Raises:
+            StoreError: the file cannot be read, or holds something else.
+        """
+        lines = read_lines(self.folder / PACE, Pace, "the pace of a session")
+        total = Pace(sum(each.answers for each in lines), sum(each.seconds for each in lines))
+        return vars(total) if total.answers and total.seconds > 0 else None
 
     def write_report(self, report: Mapping[str, Any], html: str | None = None) -> None:
         """Write ``report.json`` and, if given, ``report.html``; each whole or not at all.

@@ -29,7 +29,7 @@ from viper.strategies import model_role
 from viper.web.demo.manager import AnswerEvent, AskEvent, DemoQuestion, SessionManager, TrialEvent
 from viper.web.demo.rendering import answer_html, line_html, media_html, status_html, trials_html
 from viper.web.demo.session import Asked, DemoExample, DemoMedia, DemoSession, SceneSource
-from viper.web.pages import asset, rendered
+from viper.web.pages import asset, rendered, thumbnail
 
 # Questions that are answered at the same time. Further questions wait; pages stay responsive.
 AT_ONCE = 4
@@ -47,9 +47,10 @@ _ANNOUNCE_JS = (
     "element.setAttribute('role', 'status'); element.setAttribute('aria-live', 'polite');"
 )
 
-_INTRO = """<h1>viper</h1>
-<p>Choose a picture or a clip and ask about it. A language model writes a program, a sandbox runs
-it, vision models answer its calls.</p>"""
+# Script that brings an answer into view, which on a phone is above the button that asked for it.
+_SHOW_JS = """new MutationObserver(() => {
+  if (element.querySelector(".viper-answer")) element.scrollIntoView({ block: "nearest" });
+}).observe(element, { childList: true, subtree: true });"""
 
 # Most questions of a session that the page lists, the latest ones: more than fit on a screen.
 MOST_HISTORY = 20
@@ -117,6 +118,14 @@ class DemoPage:
                 found.append((MEDIA / item["media"], example))
         return found
 
+    @cached_property
+    def intro(self) -> str:
+        """Return the head of the page: what the models know, and thumbnails of the examples."""
+        components = {each.name[0]: each.reasoner.components for each in self.managers}
+        domains = {name: each.domain for name, each in components.items() if each.domain}
+        addresses = [thumbnail(path) for path, _ in self.starters]
+        return rendered("demo_intro.html", domains=domains, addresses=addresses)
+
     def build(self) -> gr.Blocks:
         """Build the page and connect its handlers."""
         draws = self.scenes is not None
@@ -124,14 +133,16 @@ class DemoPage:
             title="viper demo", analytics_enabled=False, delete_cache=(UPLOAD_S, UPLOAD_S)
         ) as blocks:
             self.session = gr.State(DemoSession(), delete_callback=DemoSession.end)
-            gr.HTML(_INTRO, js_on_load=None)
-            with gr.Row():
-                with gr.Column(min_width=280):
+            gr.HTML(self.intro, js_on_load=None)
+            with gr.Row(elem_classes="viper-parts"):
+                with gr.Column(min_width=280, elem_classes="viper-asked"):
                     with gr.Row(equal_height=True):
                         upload = gr.UploadButton("Upload picture or clip", min_width=120)
-                        picture = gr.Button("Draw a picture", min_width=120, visible=draws)
-                        clip = gr.Button("Draw a clip", min_width=120, visible=draws)
-                    self.media = gr.HTML(media_html(None), js_on_load=asset("demo.js"))
+                        picture = gr.Button("Generate a picture", min_width=120, visible=draws)
+                        clip = gr.Button("Generate a clip", min_width=120, visible=draws)
+                    self.media = gr.HTML(
+                        media_html(None), js_on_load=asset("demo.js"), elem_classes="viper-shown"
+                    )
                     self.query = gr.Textbox(
                         label="Question, or what to find", max_length=MAX_QUERY_CHARACTERS
                     )
@@ -146,13 +157,15 @@ class DemoPage:
                     with gr.Row():
                         ask = gr.Button("Ask", variant="primary", min_width=120)
                         self.stop_button = gr.Button("Stop", interactive=False, min_width=120)
+                    self.status = gr.HTML(line_html("nothing asked yet"), js_on_load=_ANNOUNCE_JS)
                     starters = [(each.text, n) for n, (_, each) in enumerate(self.starters)]
                     shown = bool(starters) or HIDDEN
-                    self.examples = gr.Radio(starters, label="Examples", visible=shown)
+                    self.examples = gr.Radio(
+                        starters, label="Examples", visible=shown, elem_classes="viper-starters"
+                    )
                     self.history = gr.Radio([], label="Questions of this session", visible=HIDDEN)
                 with gr.Column(min_width=280, elem_classes="viper-told"):
-                    self.status = gr.HTML(line_html("nothing asked yet"), js_on_load=_ANNOUNCE_JS)
-                    self.answer = gr.HTML("", js_on_load=None)
+                    self.answer = gr.HTML("", js_on_load=_SHOW_JS, elem_classes="viper-first")
                     self.trials = gr.HTML("", js_on_load=None)
                     self.trace = gr.HTML("", js_on_load=None)
                     with gr.Column(elem_classes="viper-feedback"):
@@ -290,6 +303,7 @@ class DemoPage:
             row = event.row
             address = self.trace_address(f"{asked.manager}-{asked.sample_id}")
             changed[self.answer] = answer_html(event)
+            changed[self.trials] = trials_html(trials, row)
             changed[self.trace] = rendered("demo_trace.html", trace=address)
             changed[self.right] = gr.update(info=RIGHT_IS.get(row.task, "in words"))
             if session.chosen is about and about.media.video is None:
@@ -336,7 +350,9 @@ class DemoPage:
             self.media: html,
             self.query: "",
             self.options: "",
-            self.examples: gr.update(choices=choices, value=None, visible=bool(choices) or HIDDEN),
+            self.examples: gr.update(
+                choices=choices, value=None, visible=bool(choices) or HIDDEN, elem_classes=[]
+            ),
             self.status: line_html("chosen; ask about it"),
         }
 

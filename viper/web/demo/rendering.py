@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from viper.evaluate.sample_result import SampleResult
 from viper.models.media import write_mp4
 from viper.models.vision.roles import Pixels
 from viper.schema import PixelBox
@@ -43,9 +44,13 @@ def media_html(
     return rendered("demo_media.html", **shown, width=width, height=height)
 
 
-def trials_html(trials: Sequence[TrialEvent]) -> str:
-    """Render the trials so far. The last one is unfolded."""
-    return rendered("demo_trials.html", trials=trials) if trials else ""
+def trials_html(trials: Sequence[TrialEvent], row: SampleResult | None = None) -> str:
+    """Render the trials so far. The last one is unfolded.
+
+    Args:
+        row: result of the question, once it is answered.
+    """
+    return rendered("demo_trials.html", trials=trials, row=row) if trials else ""
 
 
 def answer_html(event: AnswerEvent) -> str:

@@ -156,7 +156,7 @@ class DemoSession:
             UsageError: no media are chosen.
         """
         if self.chosen is None:
-            raise UsageError("choose a picture or a clip first: upload one, or draw one")
+            raise UsageError("choose a picture or a clip first: upload one, or generate one")
         return self.chosen
 
     def end(self) -> None:

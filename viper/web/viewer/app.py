@@ -22,9 +22,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from viper.errors import StoreError, UsageError, ViperError
+from viper.errors import StoreError, UnknownNameError, UsageError, ViperError
 from viper.evaluate.awareness import CAUSES, Awareness, run_awareness
 from viper.evaluate.intervals import Estimate
+from viper.evaluate.reports.report import headline_of
+from viper.evaluate.reports.tables import with_interval
 from viper.evaluate.runs import feedback
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
@@ -123,9 +125,26 @@ def _grid(viewer: Viewer, request: Request) -> Response:
         ],
         verdict_of=verdict_of,
         address=partial(address, fields),
+        abouts=[_about(shelf.store, shelf.store.count()) for shelf in viewer.shelves],
         explores=any(shelf.store.manifest.strategy == EXPLORE for shelf in viewer.shelves),
     )
     return HTMLResponse(page)
+
+
+@lru_cache(maxsize=8)
+def _about(store: RunStore, rows: int) -> tuple[str, str]:
+    """Return the main figure of a run, and its settings. Both are read again once it has grown."""
+    manifest = store.manifest
+    expected = manifest.set.samples * len(manifest.seeds)
+    n = f"n = {rows:,}" + (f" of {expected:,}, unfinished" if rows < expected else "")
+    try:
+        name, estimate = headline_of(store)
+        n = f"{name} {with_interval(estimate)}, {n}"
+    except UnknownNameError:
+        n += f" (metric {manifest.metric} is not installed)"
+    set_name = " ".join(filter(None, [manifest.set.name, manifest.set.split]))
+    date = manifest.created.replace("T", " ")[:16]
+    return n, f"{set_name} · profile {manifest.profile} · {manifest.strategy} · {date} UTC"
 
 
 def _tools(viewer: Viewer, request: Request) -> Response:

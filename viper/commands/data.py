@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from viper.commands.completion import DATA_SET
 from viper.commands.lazy_group import LazyGroup
 from viper.commands.options import options, root_option, seed_option
 from viper.commands.terminal import echo_json, echo_table
@@ -33,7 +34,7 @@ def data() -> None:
 
 
 _set_options = options(
-    click.argument("name", metavar="SET"),
+    click.argument("name", metavar="SET", type=DATA_SET),
     root_option,
     click.option("--split", metavar="S", help="Split. By default the first of the data set."),
     _json_option,

@@ -16,6 +16,7 @@ from typing import Literal
 import click
 
 from viper.commands import options as cli
+from viper.commands.completion import DATA_SET, STRATEGY
 from viper.commands.terminal import echo_json, echo_table, note, status
 from viper.data.registry import training_split
 from viper.errors import EXIT_FAILED, EXIT_OK, CancelledError, UnknownNameError, UsageError
@@ -54,7 +55,7 @@ class LearnOptions(cli.ProfileChoice):
     said_of: Path | None = cli.option("--from", metavar="RUN",
         help="Learn from the feedback on the answers of this run, instead of SET.")
     follow: bool = cli.option("--follow", help="With --from: wait for more feedback, until Ctrl-C.")
-    strategy: str = cli.option("--strategy", default="program",
+    strategy: str = cli.option("--strategy", default="program", type=STRATEGY,
         help="Strategy that answers: program, or plan if the profile has a planner.")
     as_json: bool = cli.option("--json", help="Print the outcome as JSON.")
     ids: str | None = cli.option("--ids", metavar="FILE|ID,ID", section="Samples",
@@ -145,7 +146,7 @@ def learner_of(
     cls=cli.SectionedCommand,
     first="root split limit out said_of follow strategy profile state as_json",
 )
-@click.argument("name", metavar="[SET]", required=False)
+@click.argument("name", metavar="[SET]", required=False, type=DATA_SET)
 @cli.options_as(LearnOptions)
 def learn(options: LearnOptions, name: str | None) -> int:
     """Answer labelled samples of SET and learn from each one.

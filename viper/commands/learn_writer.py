@@ -17,6 +17,7 @@ import click
 
 from viper.ace.mining import zero_shot
 from viper.commands import options as cli
+from viper.commands.completion import DATA_SET
 from viper.commands.terminal import counter, evaluation_progress, hint_to_go_on, note, status
 from viper.commands.tune import TuningOptions, tune_and_tell
 from viper.data.registry import training_split
@@ -70,7 +71,7 @@ class WriterOptions(TuningOptions):
 
 
 @click.command()
-@click.argument("name", metavar="SET")
+@click.argument("name", metavar="SET", type=DATA_SET)
 @cli.options_as(WriterOptions)
 def writer(options: WriterOptions, name: str) -> int:
     """Let the program writer learn its own programs that were correct on labelled samples of SET.

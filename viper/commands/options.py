@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, get_origin,
 import click
 from click.core import ParameterSource
 
+from viper.commands.completion import API, PROFILE
 from viper.commands.terminal import note, status
 from viper.errors import UsageError
 from viper.escape import for_terminal
@@ -263,7 +264,7 @@ verbose_option: Decorator = click.option("-v", "--verbose", is_flag=True, cls=Op
 quiet_option: Decorator = click.option("-q", "--quiet", is_flag=True, cls=Option,
     section=OUTPUT, help="Print the answer and warnings only.")
 
-api_option: Decorator = click.option("--api", cls=Option, section=PROGRAMS,
+api_option: Decorator = click.option("--api", cls=Option, section=PROGRAMS, type=API,
     metavar="NAME[+FILE.py]",
     help="Functions that programs may call: abstract, vipergpt, visprog, knowledge, look, numpy, "
          "dwim, dwim-ccq, dwim-ekvqa, dwim-gd, dwim-vasa, dwim-vcr, dwim-vlcu, a file with your "
@@ -336,7 +337,8 @@ class ProfileChoice:
 
     # fmt: off
     profile: str = option("--profile", default="auto", metavar="NAME|FILE.toml",
-        section=MACHINE, help="Profile: the model of each role, thresholds and limits. auto is "
+        section=MACHINE, type=PROFILE,
+        help="Profile: the model of each role, thresholds and limits. auto is "
              "VIPER_PROFILE, else the choice of viper setup, else embedded.")
     sandbox: Literal["strict", "weak"] = option("--sandbox", default="strict", section=MACHINE,
         help="Sandbox mode; weak continues if a protection layer is missing (see viper setup "

@@ -21,6 +21,7 @@ import click
 from click.core import ParameterSource
 
 from viper.commands import options as cli
+from viper.commands.completion import MEDIA
 from viper.commands.run_options import QueryOptions, run_changes, sent_parameters
 from viper.commands.terminal import note, status
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError, ViperError
@@ -49,7 +50,7 @@ _STRATEGY_LINES = "\n".join(f"  {name:<12} {each.summary}" for name, each in STR
     first="choices task strategy profile api save html as_json interactive seed dry_run",
     epilog=f"\b\nStrategies:\n{_STRATEGY_LINES}",
 )
-@click.argument("media_and_query", nargs=-1, required=True, metavar="MEDIA... QUERY")
+@click.argument("media_and_query", nargs=-1, required=True, metavar="MEDIA... QUERY", type=MEDIA)
 @cli.options_as(QueryOptions)
 def run(chosen: QueryOptions, media_and_query: tuple[str, ...]) -> int:
     """Answer QUERY about MEDIA: one or more images, or one video.

@@ -10,6 +10,7 @@ from typing import Literal
 
 import click
 
+from viper.commands.completion import DATA_SET
 from viper.commands.options import OutPath, option, options_as, seed_field, split_field
 from viper.commands.terminal import echo_json, echo_table, note
 from viper.data.registry import choose, data_set
@@ -45,7 +46,7 @@ class ScoreOptions:
 
 
 @click.command()
-@click.argument("name", metavar="SET")
+@click.argument("name", metavar="SET", type=DATA_SET)
 @options_as(ScoreOptions)
 def score(options: ScoreOptions, name: str) -> None:
     """Score predictions for SET like its official script; no model or image is loaded.

@@ -224,8 +224,9 @@ def end_with(
         missing = MissingExtraError(package, "this command")
         note(f"viper: {missing}")
         code = missing.exit_code
-    except SystemExit:  # click ends so if a pipe is closed
-        code = _output_lost(os.strerror(errno.EPIPE))
+    except SystemExit as end:  # click ends so after a completion, and if a pipe is closed
+        is_lost = isinstance(end.__context__, BrokenPipeError)
+        code = _output_lost(os.strerror(errno.EPIPE)) if is_lost else end.code
     except OSError as error:
         if error.filename is not None:
             note(f"viper: {error.filename}: {error.strerror}; give another place")

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from viper.errors import MemoryFullError
 from viper.models.loading import ONE_AT_A_TIME, is_out_of_memory
+from viper.steps import step
 
 Result = TypeVar("Result")
 
@@ -75,7 +76,8 @@ class MemoryBudget:
             if not weights.size:
                 self._make_room(weights.estimate(), weights)
             try:
-                value = self._retrying(weights, make)
+                with step(f"loading the {name if isinstance(name, str) else 'language model'}"):
+                    value = self._retrying(weights, make)
                 with self._state:
                     weights.backends[name] = value
                     weights.used = next(self._clock)

@@ -25,7 +25,6 @@ from viper.ace.bank_validation import (
 )
 from viper.api.library import Library, library_for
 from viper.commands import options as cli
-from viper.commands.completion import API, DATA_SET
 from viper.commands.lazy_group import LazyGroup
 from viper.commands.terminal import counter, echo_json, echo_table, note
 from viper.data.sample import DatasetSpec
@@ -130,12 +129,12 @@ class CheckOptions(cli.DataTrust, cli.ProfileChoice):
     """Options of ``viper ace check``."""
 
     # fmt: off
-    set_name: str | None = cli.option("--data", metavar="SET", type=DATA_SET,
+    set_name: str | None = cli.option("--data", metavar="SET", type=cli.DATA_SET,
         help="Data set that holds the samples. By default the set that each example names.")
     split: str | None = cli.option("--split", metavar="NAME",
         help="Split that holds the samples. By default the split that each example names.")
     root: Path | None = cli.given_by(cli.root_option)
-    api: str | None = cli.option("--api", metavar="NAME[+FILE.py]", type=API,
+    api: str | None = cli.option("--api", metavar="NAME[+FILE.py]", type=cli.API,
         help="Check all examples against this API instead of their own, to see what would break.")
     out: Path | None = cli.option("--out", type=cli.OutPath(), metavar="FIXED",
         help="Write the examples that pass to a new bank.")

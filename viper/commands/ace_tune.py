@@ -17,7 +17,6 @@ from typing import Any
 import click
 
 from viper.commands import options as cli
-from viper.commands.completion import DATA_SET
 from viper.commands.terminal import hint_to_go_on, note
 from viper.data.sample import DatasetSpec
 from viper.errors import UsageError
@@ -38,7 +37,7 @@ class TuneOptions(cli.ProfileChoice):
     """Options of ``viper ace tune``."""
 
     # fmt: off
-    set_name: str = cli.option("--data", default="world-a", metavar="SET", type=DATA_SET,
+    set_name: str = cli.option("--data", default="world-a", metavar="SET", type=cli.DATA_SET,
         help="Data set (see viper data list), or your FILE.csv or FILE.jsonl.")
     root: Path | None = cli.given_by(cli.root_option)
     split: str = cli.option("--split", default="train", metavar="NAME",

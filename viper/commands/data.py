@@ -8,9 +8,8 @@ from pathlib import Path
 
 import click
 
-from viper.commands.completion import DATA_SET
 from viper.commands.lazy_group import LazyGroup
-from viper.commands.options import options, root_option, seed_option
+from viper.commands.options import DATA_SET, options, root_option, seed_option
 from viper.commands.terminal import echo_json, echo_table
 from viper.data.registry import DATASETS, choose, data_set
 from viper.data.sample import DatasetSpec

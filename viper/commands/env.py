@@ -10,7 +10,6 @@ from pathlib import Path
 import click
 
 from viper.commands import options as cli
-from viper.commands.completion import DATA_SET
 from viper.commands.lazy_group import LazyGroup
 from viper.commands.options import SectionedCommand
 from viper.commands.serve import AddressOptions, settings_of
@@ -61,7 +60,7 @@ class EnvServeOptions(AddressOptions):
 
 
 @env.command(cls=SectionedCommand, first="root split seed turns exact weights host port sessions")
-@click.argument("data", metavar="SET", type=DATA_SET)
+@click.argument("data", metavar="SET", type=cli.DATA_SET)
 @cli.options_as(EnvServeOptions)
 def serve(serving: EnvServeOptions, data: str) -> None:
     """Serve the tasks of SET as an OpenEnv environment until Ctrl-C.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from viper.commands import options as cli
-from viper.commands.completion import DATA_SET
 from viper.commands.run_options import EvalOptions, run_changes
 from viper.errors import UsageError
 from viper.plugins import need_packages
@@ -17,7 +16,7 @@ from viper.strategies import strategy
     cls=cli.SectionedCommand,
     first="root split limit strategy profile out resume seeds as_json dry_run",
 )
-@click.argument("name", metavar="SET", type=DATA_SET)
+@click.argument("name", metavar="SET", type=cli.DATA_SET)
 @cli.options_as(EvalOptions)
 def evaluate(options: EvalOptions, name: str) -> int:
     """Answer the samples of SET: a data set (viper data list) or your FILE.csv or FILE.jsonl.

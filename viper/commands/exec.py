@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 
 from viper.commands import options as cli
-from viper.commands.completion import MEDIA
 from viper.commands.present import print_result, trial_line
 from viper.commands.terminal import note
 from viper.errors import MediaError, UsageError
@@ -43,7 +42,7 @@ class ExecOptions(cli.ProfileChoice):
 
 @click.command("exec")
 @click.argument("program", type=click.Path(path_type=Path, allow_dash=True))
-@click.argument("media", nargs=-1, required=True, type=MEDIA)
+@click.argument("media", nargs=-1, required=True, type=cli.MEDIA)
 @cli.options_as(ExecOptions)
 def execute(execution: ExecOptions, program: Path, media: tuple[str, ...]) -> int:
     """Run PROGRAM, a Python file that calls the API, on MEDIA in the sandbox.

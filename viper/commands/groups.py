@@ -7,9 +7,8 @@ from pathlib import Path
 
 import click
 
-from viper.commands.completion import PROFILE
 from viper.commands.lazy_group import LazyGroup
-from viper.commands.options import given_by, option, options_as, state_option
+from viper.commands.options import PROFILE, given_by, option, options_as, state_option
 from viper.errors import EXIT_OK
 
 # fmt: off

@@ -79,10 +79,10 @@ class LazyGroup(click.Group):
         return getattr(importlib.import_module(module), attribute)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        is_name = self._default and args and args[0] not in ctx.help_option_names
-        if is_name and not self.get_command(ctx, args[0]):
-            ctx.meta[_NO_COMMAND] = args[0]
-            args = [self._default, *args]
+        first = args[0] if self._default and args else ctx.help_option_names[0]
+        if first not in ctx.help_option_names and not self.get_command(ctx, first):
+            ctx.meta[_NO_COMMAND] = first
+            args = [self._default or "", *args]
         return super().parse_args(ctx, args)
 
     def resolve_command(
@@ -136,9 +136,8 @@ class LazyGroup(click.Group):
         default = self.get_command(ctx, self._default)
         assert default is not None
         arguments = [each for each in default.params if isinstance(each, click.Argument)]
-        for taker in (default, *arguments[:1]):
-            items += taker.shell_complete(ctx, incomplete)
-        return items
+        items += default.shell_complete(ctx, incomplete)
+        return items + (arguments[0].shell_complete(ctx, incomplete) if arguments else [])
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows = self._rows()

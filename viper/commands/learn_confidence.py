@@ -10,7 +10,6 @@ from pathlib import Path
 import click
 
 from viper.commands import options as cli
-from viper.commands.completion import DATA_SET
 from viper.commands.terminal import evaluation_progress, hint_to_go_on, note, status
 from viper.errors import UsageError
 from viper.evaluate.calibration import (
@@ -55,7 +54,7 @@ class ConfidenceOptions(cli.ProfileChoice):
 
 
 @click.command()
-@click.argument("name", metavar="[SET]", required=False, type=DATA_SET)
+@click.argument("name", metavar="[SET]", required=False, type=cli.DATA_SET)
 @cli.options_as(ConfidenceOptions)
 def confidence(options: ConfidenceOptions, name: str | None) -> None:
     """Calibrate the confidence of answers on labelled samples of SET, and write it as a profile.

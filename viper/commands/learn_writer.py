@@ -17,7 +17,6 @@ import click
 
 from viper.ace.mining import zero_shot
 from viper.commands import options as cli
-from viper.commands.completion import DATA_SET
 from viper.commands.terminal import counter, evaluation_progress, hint_to_go_on, note, status
 from viper.commands.tune import TuningOptions, tune_and_tell
 from viper.data.registry import training_split
@@ -71,7 +70,7 @@ class WriterOptions(TuningOptions):
 
 
 @click.command()
-@click.argument("name", metavar="SET", type=DATA_SET)
+@click.argument("name", metavar="SET", type=cli.DATA_SET)
 @cli.options_as(WriterOptions)
 def writer(options: WriterOptions, name: str) -> int:
     """Let the program writer learn its own programs that were correct on labelled samples of SET.

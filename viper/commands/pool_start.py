@@ -19,7 +19,6 @@ import click
 
 from viper.ace.mining import ExampleSource, Shots, zero_shot
 from viper.commands import options as cli
-from viper.commands.completion import DATA_SET
 from viper.commands.terminal import counter, evaluation_progress, hint_to_go_on, note, status
 from viper.data.sample import DatasetSpec
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
@@ -44,7 +43,7 @@ class StartOptions(cli.ProfileChoice):
     """Argument and options of ``viper ace pool start``."""
 
     # fmt: off
-    set_name: str = cli.given_by(click.argument("set_name", metavar="SET", type=DATA_SET))
+    set_name: str = cli.given_by(click.argument("set_name", metavar="SET", type=cli.DATA_SET))
     root: Path | None = cli.given_by(cli.root_option)
     split: str | None = cli.split_field("Split of the labelled samples. By default train.")
     samples: int = cli.option("--samples", type=click.IntRange(1, 10_000), default=24,

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import click
 
-from viper.commands.completion import PROFILE
-from viper.commands.options import OutPath, state_option
+from viper.commands.options import PROFILE, OutPath, state_option
 from viper.commands.setup import report_fit
 from viper.commands.terminal import echo_json, echo_table
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError, ViperError

@@ -22,7 +22,6 @@ from viper.api.library import library_for, reserved_names
 from viper.api.sets import ApiEntry
 from viper.api.spec import entry_text
 from viper.commands import options as cli
-from viper.commands.completion import ROUTINE
 from viper.commands.terminal import counter, echo_table, note
 from viper.errors import EXIT_FAILED, EXIT_OK, UnknownNameError, UsageError
 from viper.evaluate.engines.local import Bounds, LocalEngine
@@ -113,7 +112,7 @@ class ShowOptions(cli.ProfileChoice):
 
 
 @routine.command()
-@click.argument("name", type=ROUTINE)
+@click.argument("name", type=cli.ROUTINE)
 @cli.options_as(ShowOptions)
 def show(options: ShowOptions, name: str) -> None:
     """Show the text of NAME in prompts, and its number of tokens."""

@@ -10,8 +10,7 @@ from typing import Literal
 
 import click
 
-from viper.commands.completion import DATA_SET
-from viper.commands.options import OutPath, option, options_as, seed_field, split_field
+from viper.commands.options import DATA_SET, OutPath, option, options_as, seed_field, split_field
 from viper.commands.terminal import echo_json, echo_table, note
 from viper.data.registry import choose, data_set
 from viper.data.sample import DatasetSpec

@@ -20,7 +20,6 @@ from typing import Any, Literal
 import click
 
 from viper.commands import options as cli
-from viper.commands.completion import DATA_SET
 from viper.commands.terminal import Advance, counter, indented, note, status
 from viper.data.registry import training_split
 from viper.errors import UsageError
@@ -79,7 +78,7 @@ class WorkflowOptions(cli.ProfileChoice):
 
 
 @click.command()
-@click.argument("name", metavar="SET", type=DATA_SET)
+@click.argument("name", metavar="SET", type=cli.DATA_SET)
 @cli.options_as(WorkflowOptions)
 def workflows(options: WorkflowOptions, name: str) -> None:
     """Let the agent answer labelled samples of SET, and keep workflows to learn from.

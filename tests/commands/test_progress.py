@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.evaluate.fake_backends import a_set
+
 ROOT = Path(__file__).parents[2]
 
 CODE = """
@@ -122,6 +124,22 @@ def test_a_wait_without_a_terminal_is_one_line() -> None:
         [sys.executable, "-c", STEPS], capture_output=True, text=True, cwd=ROOT, check=True
     )
     assert done.stderr == "answering …\n"
+
+
+def test_the_first_cold_run_on_a_terminal_points_to_warm_ones_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, profile = a_set(tmp_path / "set", 2)
+    monkeypatch.setenv("VIPER_HOME", str(tmp_path / "state"))
+    picture = tmp_path / "set" / "pictures" / "0.png"
+    command = ["run", str(picture), "what color is thing 0?", "--profile", str(profile)]
+    quiet, first, second = (
+        on_terminal(f"from viper.cli import main; main({[*command, *more]})")
+        for more in (["-q"], [], [])
+    )
+    hints = [shown.count("hint: ") for shown in (quiet, first, second)]
+    assert hints == [0, 1, 0] and "-i " in first and "--server " in first
+    assert "…" not in quiet and quiet.endswith("\nred\r\n")
 
 
 WRAPPED = """

@@ -37,12 +37,6 @@ class Name(click.ParamType):
         return items + [CompletionItem(name) for name in full if name.startswith(incomplete)]
 
 
-def _apis() -> list[str]:
-    from viper.api.library import api_registry
-
-    return api_registry().names()
-
-
 def _routines() -> set[str]:
     """Return the names that ``viper setup routine show`` knows without ``--api``."""
     from viper.api.sets import api_set
@@ -54,7 +48,7 @@ def _routines() -> set[str]:
 
 PROFILE = Name("viper.profiles.files:known_profiles", files=True)
 STRATEGY = Name("viper.strategies:strategy_names")
-API = Name("viper.commands.completion:_apis", files=True, joined=True)
+API = Name("viper.api.library:known_apis", files=True, joined=True)
 DATA_SET = Name("viper.data.registry:DATASETS.names", files=True)
 ROUTINE = Name("viper.commands.completion:_routines")
 MEDIA = Name("", files=True)

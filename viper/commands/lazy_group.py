@@ -131,13 +131,12 @@ class LazyGroup(click.Group):
         rows = [(name, text) for _, name, text in self._rows() if name.startswith(incomplete)]
         items = [CompletionItem(name, help=text) for name, text in rows]
         items += super(click.Group, self).shell_complete(ctx, incomplete)
-        if not self._default or not incomplete or rows:
+        default = self.get_command(ctx, self._default) if self._default and incomplete else None
+        if default is None or rows:
             return items
-        default = self.get_command(ctx, self._default)
-        assert default is not None
-        arguments = [each for each in default.params if isinstance(each, click.Argument)]
-        items += default.shell_complete(ctx, incomplete)
-        return items + (arguments[0].shell_complete(ctx, incomplete) if arguments else [])
+        first = next(each for each in default.params if isinstance(each, click.Argument))
+        names = first.shell_complete(ctx, incomplete)
+        return [*names, *items, *default.shell_complete(ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows = self._rows()

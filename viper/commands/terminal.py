@@ -259,6 +259,7 @@ def end_with(
         argv: the arguments; those of the process if None.
         prog_name: name of the command in its help and errors.
     """
+    stdout = sys.stdout
     try:
         code = command.main(args=argv, prog_name=prog_name, standalone_mode=False)
         if sys.stdout is not None:  # None if the caller closed it
@@ -280,7 +281,7 @@ def end_with(
         note(f"viper: {missing}")
         code = missing.exit_code
     except SystemExit as end:  # click ends so after a completion, and if a pipe is closed
-        is_lost = isinstance(end.__context__, BrokenPipeError)
+        is_lost = sys.stdout is not stdout  # it then wraps the stream
         code = _output_lost(os.strerror(errno.EPIPE)) if is_lost else end.code
     except OSError as error:
         if error.filename is not None:

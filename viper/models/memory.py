@@ -69,15 +69,15 @@ class MemoryBudget:
         value = self._known(weights, name)
         if value is not None:
             return value
-        with ONE_AT_A_TIME:
+        wait = step(f"loading the {name if isinstance(name, str) else 'language model'}")
+        with ONE_AT_A_TIME, wait:
             value = self._known(weights, name)
             if value is not None:
                 return value
             if not weights.size:
                 self._make_room(weights.estimate(), weights)
             try:
-                with step(f"loading the {name if isinstance(name, str) else 'language model'}"):
-                    value = self._retrying(weights, make)
+                value = self._retrying(weights, make)
                 with self._state:
                     weights.backends[name] = value
                     weights.used = next(self._clock)

@@ -38,6 +38,7 @@ $(DEV): $(STAMP)
 	@touch $@
 
 demo: $(STAMP)
+	@echo "four questions about shipped media; for a page in your browser: $(BIN)/viper demo"
 	@$(BIN)/python -m viper demo-questions --out demo-output
 
 test: lint typecheck unit light

@@ -18,7 +18,7 @@ PACKAGE = Path(viper.__file__).parent
 ROOT = PACKAGE.parent
 
 LAYERS = (
-    "errors", "escape", "threads", "agreement", "schema", "record", "plugins",
+    "errors", "escape", "threads", "agreement", "schema", "record", "plugins", "steps",
     "storage",
     "sandbox",
     "api",

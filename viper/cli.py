@@ -17,6 +17,9 @@ from viper.errors import EXIT_OK
 _COMMANDS = {
     "run": ("viper.commands.run:run", "Answer a question about images or a video.", "Ask"),
     "exec": ("viper.commands.exec:execute", "Run your own program in the sandbox.", "Ask"),
+    "apply": ("viper.commands.apply:apply", "Run one program on all pictures of a folder.", "Ask"),
+    "export": ("viper.commands.exported:export",
+        "Write the program of an answer as a script of your own.", "Ask"),
     "demo": ("viper.commands.demo:demo", "Ask about images and videos in a browser.", "Ask"),
     "eval": ("viper.commands.eval:evaluate",
         "Answer a data set, score the answers and keep every result.", "Evaluate"),
@@ -30,15 +33,13 @@ _COMMANDS = {
     "report": ("viper.commands.report:report", "Write tables and pages of runs; compare two runs.",
         "Inspect"),
     "serve": ("viper.commands.serve:serve", "Answer over HTTP.", "Serve"),
+    "mcp": ("viper.commands.serve:mcp", "Offer the API to an agent over MCP.", "Serve"),
     "setup": ("viper.commands.groups:setup",
         "Check this machine; manage profiles, routines and indexes.", "Set up"),
-    "mcp": ("viper.commands.serve:mcp", "", ""),
     "demo-questions": ("viper.commands.demo:demo_questions", "", ""),
     "seek": ("viper.commands.seek:seek", "", ""),
     "env": ("viper.commands.env:env", "", ""),
-    "export": ("viper.commands.exported:export",
-        "Write the program of an answer as a script of your own.", ""),
-    "apply": ("viper.commands.apply:apply", "Run one program on all pictures of a folder.", ""),
+    "help": ("viper.cli:show_help", "", ""),
 }
 _OLD_NAMES = {
     "score": "data score", "pool": "ace pool", "feedback": "learn feedback",
@@ -82,7 +83,16 @@ def cli() -> None:
     viper run table.png "the leftmost cube" --save answer.png
     viper run clip.mp4 "what starts moving first?" --options "the blue cube; the green cone"
     viper setup doctor
+    viper help learn
     """
+
+
+@click.command("help")
+@click.argument("words", nargs=-1, metavar="[COMMAND]...",
+    shell_complete=lambda ctx, _, incomplete: cli.shell_complete(ctx, incomplete))  # fmt: skip
+def show_help(words: tuple[str, ...]) -> None:
+    """Show the help of a command."""
+    cli.main([*words, "--help"], prog_name="viper", standalone_mode=False)
 
 
 @cli.result_callback()

@@ -321,3 +321,20 @@ def test_the_record_of_a_run_can_be_exported(bench: Bench, capsys: Any) -> None:
     arguments = ["export", str(record), "-o", str(script), "--profile", str(bench.profile)]
     assert viper(capsys, *arguments)[0] == 0
     assert "simple_query" in script.read_text()
+
+
+def test_a_file_name_like_a_formula_stays_a_path_of_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench = Bench(tmp_path, capsys, pictures=1)
+    first = next(bench.pictures.glob("*.png"))
+    for name in ("-dash.png", "=1+1.png", " @at.png"):
+        (bench.pictures / name).write_bytes(first.read_bytes())
+    for _ in range(2):  # the second session reads the table
+        code, _, err = viper(capsys, *bench.arguments())
+        assert code == 0, err
+        names = [row["file"] for row in csv.DictReader(bench.table.open(newline=""))]
+        assert {"./-dash.png", "./=1+1.png", "./ @at.png"} <= {*names}
+        assert all((bench.pictures / name).is_file() for name in names)
+    assert f"written: {bench.table}" in viper(capsys, *bench.arguments("--force"))[2]
+    assert viper(capsys, *bench.arguments("--force", "-q"))[1:] == ("", "")

@@ -36,11 +36,11 @@ OLD_NAMES = {
     "seek induce": "lab seek induce",
 }
 SECTIONS = {
-    "Ask": ["run", "exec", "demo"],
+    "Ask": ["run", "exec", "apply", "export", "demo"],
     "Evaluate": ["eval", "data"],
     "Improve": ["ace", "learn"],
     "Inspect": ["view", "report"],
-    "Serve": ["serve"],
+    "Serve": ["serve", "mcp"],
     "Set up": ["setup"],
     "Laboratory": ["lab"],
 }
@@ -69,7 +69,7 @@ def walk(group: click.Group) -> list[click.Command]:
     return [one for one in commands if one is not None] + below
 
 
-def test_the_help_lists_twelve_commands_in_sections_and_ends_with_codes_and_variables() -> None:
+def test_the_help_lists_all_commands_in_sections_and_ends_with_codes_and_variables() -> None:
     shown = viper("--help").output
     assert {key: value for key, value in listed(shown).items() if key != "Options"} == SECTIONS
     exit_codes, _, variables = shown.partition("Exit codes:")[2].partition("Environment variables:")
@@ -98,6 +98,41 @@ def test_every_command_has_a_help_page_and_a_line_in_its_group() -> None:
     assert all(one.get_short_help_str() for one in commands)
     options = [one for command in commands for one in command.params if "--" in one.opts[0]]
     assert [one.opts for one in options if not getattr(one, "help", "")] == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    {
+        "rum table.png": "'run'",
+        "doktor": "'setup doctor'",
+        "setup doktor": "'doctor'",
+        "setup profile shwo": "'show'",
+        "data scor": "'score'",
+        "lab wrold": "'world'",
+        "help rum": "'run'",
+        "learn prmpts": "prompts",
+        "learn wrold-a": "world-a",
+        "eval gqaa": "gqa",
+        "data check nlvr3": "nlvr",
+        "eval gqa --strategy progam": "program",
+        "setup profile show embeded": "embedded",
+        "setup routine show fnd": "find",
+        "setup routine list --api visprg": "visprog",
+    }.items(),
+)
+def test_a_misspelt_name_ends_with_the_likely_one(typed: str, meant: str) -> None:
+    result = CliRunner().invoke(cli, typed.split(), prog_name="viper", standalone_mode=False)
+    assert result.exception is not None
+    shown = getattr(result.exception, "format_message", lambda: str(result.exception))()
+    assert f"did you mean {meant}" in shown.replace("Did", "did")
+    assert getattr(result.exception, "exit_code", 2) == 2
+
+
+def test_help_shows_the_page_of_a_command_old_name_or_group() -> None:
+    assert viper("help").output == viper("--help").output
+    for words in ("run", "learn prompts list", "score", "setup"):
+        shown = viper("help", *words.split())
+        assert shown.exit_code == 0 and shown.output == viper(*words.split(), "--help").output
 
 
 @pytest.mark.parametrize(

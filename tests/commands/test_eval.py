@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +17,10 @@ import pytest
 from tests.commands.test_bad_input import refused, viper
 from tests.commands.test_run import WITHOUT_LIBRARIES
 from tests.evaluate.fake_backends import PROFILE, a_set
+from viper.commands.options import evaluation_of
+from viper.errors import UnknownNameError
 from viper.evaluate.runs.store import RunStore
+from viper.plugins import offered
 
 ROOT = Path(__file__).parents[2]
 
@@ -353,3 +357,17 @@ def test_an_interrupt_keeps_the_rows_and_tells_how_to_go_on(bench: Bench) -> Non
     resumed, bench.run = bench.report(), bench.folder / "calm"
     bench.eval()
     assert {**resumed, "timing": 0} == {**bench.report(), "timing": 0}
+
+
+def test_a_set_with_an_unknown_metric_ends_before_samples_are_read_or_models_load() -> None:
+    choice = SimpleNamespace(root=None, split=None, seed=0, limit=None)
+    with (
+        offered("viper.datasets", {"odd": f"{__name__}:odd_set"}),
+        pytest.raises(UnknownNameError, match="unknown metric 'gqaa'; .*did you mean gqa"),
+    ):
+        evaluation_of("odd", choice)
+
+
+def odd_set() -> SimpleNamespace:
+    facts = {"name": "odd", "splits": ("all",), "metric": "gqaa", "summary": ""}
+    return SimpleNamespace(**facts, samples=list, check=list)

@@ -196,11 +196,17 @@ def test_what_to_learn_from_is_said_once(
 def test_a_negative_seed_is_one_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Data are drawn by numpy, which takes no negative seed."""
     built: list[Any] = []
-    monkeypatch.setattr(learn_command, "learner_for", lambda *parts, **named: built.append(named))
+
+    def made(named: dict[str, Any]) -> SimpleNamespace:
+        built.append(named)
+        return SimpleNamespace(updates=None)
+
     monkeypatch.setattr(learn_command, "origin_of", lambda *_: None)
+    monkeypatch.setattr(learn_command, "learner_for", lambda *_, **named: made(named))
     profile, reasoner = SimpleNamespace(state=None), SimpleNamespace(components=None)
+    progress = learn_command._Progress(Event())
     for seed in (-1, 0, 1):
         options = learn_command.LearnOptions(tools="loc", seed=seed)
-        learn_command.learner_of(profile, reasoner, ("", ""), options, Event())  # type: ignore[arg-type]
+        learn_command.learner_of(profile, reasoner, ("", ""), options, progress)  # type: ignore[arg-type]
     seeds = [named["tools"].seed for named in built]
     assert len(set(seeds)) == 3 and seeds[1:] == [0, 1] and seeds[0] > 1

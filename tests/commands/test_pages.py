@@ -36,7 +36,7 @@ def test_a_page_is_written_beside_the_answer(
     target = tmp_path / "new" / "page.html"
     _, plain, _ = viper(capsys, *asked)
     code, out, err = viper(capsys, *asked, "--html", str(target), "--seed", "4")
-    assert code == 0 and out == plain and f"{target}: open it in a browser" in err
+    assert code == 0 and out == plain and f"written: {target}; open it in a browser" in err
     page = target.read_text("utf-8")
     assert "what color is thing 0?" in page and "data:image/png;base64," in page
     assert f"viper run --seed 4 --profile {asked[-1]} " in page and "--html" not in page
@@ -201,3 +201,14 @@ def repeated(*arguments: str) -> str:
 def test_the_line_repeats_what_was_typed(arguments: list[str], line: str) -> None:
     assert repeated(*arguments) == line
     assert repeated(*shlex.split(line)[1:]) == line
+
+
+def test_quiet_prints_the_answer_alone(
+    asked: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picture, page = tmp_path / "answer.png", tmp_path / "page.html"
+    files = ["--save", str(picture), "--html", str(page)]
+    code, _, err = viper(capsys, *asked, *files)
+    assert code == 0 and f"written: {picture}\n" in err and f"written: {page};" in err
+    code, out, err = viper(capsys, *asked, *files, "-q")
+    assert code == 0 and out and err == ""

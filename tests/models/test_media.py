@@ -206,7 +206,7 @@ def test_a_format_that_people_try_gets_a_hint(content: bytes, what: str, tmp_pat
 
 
 def test_an_address_is_no_file() -> None:
-    with pytest.raises(MediaError, match="is an address; download the file"):
+    with pytest.raises(MediaError, match="^https://example.org/cat.jpg: is an address; download"):
         media_from("https://example.org/cat.jpg")
 
 

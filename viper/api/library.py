@@ -76,6 +76,19 @@ def reserved_names() -> dict[str, str]:
     return owners | {routine.name: "viper" for routine in REGISTRY.all()}
 
 
+def known_apis() -> list[str]:
+    """Return the names of API sets and of the modules of routines of installed packages.
+
+    A package may not use the name of an API set.
+    """
+    return _modules().names()
+
+
+def _modules() -> Registry:
+    sets = dict.fromkeys(sorted(api_names()), "viper.api.sets")
+    return Registry("viper.routines", "API", sets)
+
+
 def library_for(
     api: str, base: Path | None = None, stored: Sequence[StoredRoutines] | None = None
 ) -> Library:
@@ -92,9 +105,7 @@ def library_for(
         UnknownNameError: a part is neither a set, nor a file, nor an entry point.
     """
     folder, files = base or Path(), []
-    # Packages' modules of routines may not use names of API sets.
-    sets = dict.fromkeys(sorted(api_names()), "viper.api.sets")
-    modules = Registry("viper.routines", "API", sets)
+    sets, modules = api_names(), _modules()
     texts = None if stored is None else {each.name: each for each in stored}
     for part in dict.fromkeys(split_api(api)):
         point = None if part.endswith(".py") else modules.find(part)

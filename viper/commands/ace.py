@@ -129,12 +129,12 @@ class CheckOptions(cli.DataTrust, cli.ProfileChoice):
     """Options of ``viper ace check``."""
 
     # fmt: off
-    set_name: str | None = cli.option("--data", metavar="SET",
+    set_name: str | None = cli.option("--data", metavar="SET", type=cli.DATA_SET,
         help="Data set that holds the samples. By default the set that each example names.")
     split: str | None = cli.option("--split", metavar="NAME",
         help="Split that holds the samples. By default the split that each example names.")
     root: Path | None = cli.given_by(cli.root_option)
-    api: str | None = cli.option("--api", metavar="NAME[+FILE.py]",
+    api: str | None = cli.option("--api", metavar="NAME[+FILE.py]", type=cli.API,
         help="Check all examples against this API instead of their own, to see what would break.")
     out: Path | None = cli.option("--out", type=cli.OutPath(), metavar="FIXED",
         help="Write the examples that pass to a new bank.")

@@ -41,7 +41,7 @@ class MineOptions(cli.ProfileChoice):
     """Options of ``viper ace mine``."""
 
     # fmt: off
-    data: str = cli.option("--data", default="world", metavar="SET",
+    data: str = cli.option("--data", default="world", metavar="SET", type=cli.DATA_SET,
         help="Data set (see viper data list), or your FILE.csv or FILE.jsonl.")
     root: Path | None = cli.given_by(cli.root_option)
     split: str | None = cli.split_field("Split of the labelled samples. By default train.")
@@ -146,7 +146,7 @@ class DescribeOptions(cli.ProfileChoice):
         help="File with your own queries, one on each line, options after vertical bars; or JSON "
              "lines with query and options. Use it if the language model only writes programs, as "
              "in profile embedded.")
-    data: str = cli.option("--data", default="world", metavar="SET",
+    data: str = cli.option("--data", default="world", metavar="SET", type=cli.DATA_SET,
         help="Data set that provides the media; its labels are not used.")
     split: str | None = cli.split_field("Split that provides the media. By default train.")
     root: Path | None = cli.given_by(cli.root_option)

@@ -37,7 +37,7 @@ class TuneOptions(cli.ProfileChoice):
     """Options of ``viper ace tune``."""
 
     # fmt: off
-    set_name: str = cli.option("--data", default="world-a", metavar="SET",
+    set_name: str = cli.option("--data", default="world-a", metavar="SET", type=cli.DATA_SET,
         help="Data set (see viper data list), or your FILE.csv or FILE.jsonl.")
     root: Path | None = cli.given_by(cli.root_option)
     split: str = cli.option("--split", default="train", metavar="NAME",

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from viper.commands.lazy_group import LazyGroup
-from viper.commands.options import options, root_option, seed_option
+from viper.commands.options import DATA_SET, options, root_option, seed_option
 from viper.commands.terminal import echo_json, echo_table
 from viper.data.registry import DATASETS, choose, data_set
 from viper.data.sample import DatasetSpec
@@ -33,7 +33,7 @@ def data() -> None:
 
 
 _set_options = options(
-    click.argument("name", metavar="SET"),
+    click.argument("name", metavar="SET", type=DATA_SET),
     root_option,
     click.option("--split", metavar="S", help="Split. By default the first of the data set."),
     _json_option,

@@ -60,7 +60,7 @@ class EnvServeOptions(AddressOptions):
 
 
 @env.command(cls=SectionedCommand, first="root split seed turns exact weights host port sessions")
-@click.argument("data", metavar="SET")
+@click.argument("data", metavar="SET", type=cli.DATA_SET)
 @cli.options_as(EnvServeOptions)
 def serve(serving: EnvServeOptions, data: str) -> None:
     """Serve the tasks of SET as an OpenEnv environment until Ctrl-C.

@@ -16,7 +16,7 @@ from viper.strategies import strategy
     cls=cli.SectionedCommand,
     first="root split limit strategy profile out resume seeds as_json dry_run",
 )
-@click.argument("name", metavar="SET")
+@click.argument("name", metavar="SET", type=cli.DATA_SET)
 @cli.options_as(EvalOptions)
 def evaluate(options: EvalOptions, name: str) -> int:
     """Answer the samples of SET: a data set (viper data list) or your FILE.csv or FILE.jsonl.

@@ -49,7 +49,6 @@ def evaluate_set(evaluation: Evaluation, options: EvalOptions) -> int:
     folder = options.out or default_folder(evaluation, datetime.now(UTC).strftime("%Y%m%d-%H%M%S"))
     if not options.resume:
         check_free(folder)
-    metric(evaluation.metric)  # a wrong name ends here, before models load
     tracker = open_tracker(options.track) if options.track else None
     with status("reading samples"):
         samples = evaluation.samples()

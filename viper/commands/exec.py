@@ -43,7 +43,7 @@ class ExecOptions(cli.ProfileChoice):
 
 @click.command("exec")
 @click.argument("program", type=click.Path(path_type=Path, allow_dash=True))
-@click.argument("media", nargs=-1, required=True)
+@click.argument("media", nargs=-1, required=True, type=cli.MEDIA)
 @cli.options_as(ExecOptions)
 def execute(execution: ExecOptions, program: Path, media: tuple[str, ...]) -> int:
     """Run PROGRAM, a Python file that calls the API, on MEDIA in the sandbox.

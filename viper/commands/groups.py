@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from viper.commands.lazy_group import LazyGroup
-from viper.commands.options import given_by, option, options_as, state_option
+from viper.commands.options import PROFILE, given_by, option, options_as, state_option
 from viper.errors import EXIT_OK
 
 # fmt: off
@@ -46,7 +46,7 @@ _SETUP = {
 class SetupOptions:
     """Options of ``viper setup`` without a command."""
 
-    profile: str | None = option("--profile", metavar="NAME|FILE.toml",
+    profile: str | None = option("--profile", metavar="NAME|FILE.toml", type=PROFILE,
         help="Set up this profile instead of the proposed one.")
     check: bool = option("--check", default=False,
         help="Only look: fit, missing keys and downloads. The exit code is 1 if the profile "

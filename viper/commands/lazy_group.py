@@ -16,9 +16,13 @@ from typing import Any, NamedTuple
 import click
 from click.shell_completion import CompletionItem
 
+from viper.errors import UnknownNameError
 from viper.plugins import Registry
 
 COMMANDS, INSTALLED = "Commands", "Installed packages"
+
+# Key of the first argument in the context of a group whose default command received it.
+_NO_COMMAND = f"{__name__}.no_command"
 
 
 class LazyCommand(NamedTuple):
@@ -75,8 +79,10 @@ class LazyGroup(click.Group):
         return getattr(importlib.import_module(module), attribute)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if self._default and args and args[0] not in ctx.help_option_names:
-            args = args if self.get_command(ctx, args[0]) else [self._default, *args]
+        first = args[0] if self._default and args else ctx.help_option_names[0]
+        if first not in ctx.help_option_names and not self.get_command(ctx, first):
+            ctx.meta[_NO_COMMAND] = first
+            args = [self._default or "", *args]
         return super().parse_args(ctx, args)
 
     def resolve_command(
@@ -86,10 +92,32 @@ class LazyGroup(click.Group):
         new_name = self._old_names.get(args[0], "")
         command = copy.copy(self._follow(ctx, new_name))
         if command is None:
+            self._check_known(ctx, args[0])
             return super().resolve_command(ctx, args)
         note = f"`{ctx.command_path} {args[0]}` is an old name of `{ctx.command_path} {new_name}`."
         command.help = f"{note}\n\n{inspect.cleandoc(command.help or '')}"
         return new_name, command, args[1:]
+
+    def _check_known(self, ctx: click.Context, name: str) -> None:
+        """End in one line with the likely name if a command does not exist."""
+        if ctx.resilient_parsing or name.startswith("-") or self.get_command(ctx, name):
+            return
+        from difflib import get_close_matches  # only errors need it
+
+        known = [*self.list_commands(ctx), *self._lazy, *self._old_names]
+        near = get_close_matches(name, known, 1)
+        meant = f" Did you mean {self._old_names.get(near[0], near[0])!r}?" if near else ""
+        ctx.fail(f"No such command {name!r}.{meant}")
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; what neither it nor this group knows may be a misspelt command."""
+        try:
+            return super().invoke(ctx)
+        except UnknownNameError as error:
+            if not self._default or error.name != ctx.meta.get(_NO_COMMAND):
+                raise
+            known = [*self.list_commands(ctx), *error.known]
+            raise UnknownNameError(f"command or {error.kind}", error.name, known) from None
 
     def _follow(self, ctx: click.Context, words: str) -> click.Command | None:
         """Return the command that the words lead to, group by group; None if one is missing."""
@@ -104,7 +132,11 @@ class LazyGroup(click.Group):
         items = [CompletionItem(name, help=text) for name, text in rows]
         items += super(click.Group, self).shell_complete(ctx, incomplete)
         default = self.get_command(ctx, self._default) if self._default and incomplete else None
-        return items + (default.shell_complete(ctx, incomplete) if default else [])
+        if default is None or rows:
+            return items
+        first = next(each for each in default.params if isinstance(each, click.Argument))
+        names = first.shell_complete(ctx, incomplete)
+        return [*names, *items, *default.shell_complete(ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows = self._rows()

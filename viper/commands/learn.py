@@ -8,6 +8,7 @@ happens, and `_finish` prints the outcome.
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Literal
 import click
 
 from viper.commands import options as cli
-from viper.commands.terminal import echo_json, echo_table, note, status
+from viper.commands.terminal import LINE_EVERY_S, clock, echo_json, echo_table, note, status
 from viper.data.registry import training_split
 from viper.errors import EXIT_FAILED, EXIT_OK, CancelledError, UnknownNameError, UsageError
 from viper.evaluate.campaign import Campaign
@@ -54,7 +55,7 @@ class LearnOptions(cli.ProfileChoice):
     said_of: Path | None = cli.option("--from", metavar="RUN",
         help="Learn from the feedback on the answers of this run, instead of SET.")
     follow: bool = cli.option("--follow", help="With --from: wait for more feedback, until Ctrl-C.")
-    strategy: str = cli.option("--strategy", default="program",
+    strategy: str = cli.option("--strategy", default="program", type=cli.STRATEGY,
         help="Strategy that answers: program, or plan if the profile has a planner.")
     as_json: bool = cli.option("--json", help="Print the outcome as JSON.")
     ids: str | None = cli.option("--ids", metavar="FILE|ID,ID", section="Samples",
@@ -102,21 +103,16 @@ def learner_of(
     reasoner: Reasoner,
     of: tuple[str, str],
     options: LearnOptions,
-    cancel: threading.Event,
+    progress: _Progress,
     memory: Memory | None = None,
 ) -> Learner:
     """Build the learner that the options configure.
 
     Args:
         of: data set and split that new demonstrations name as their source.
-        cancel: stops a running training.
+        progress: shows the steps of the learner and stops a running training.
         memory: soft prompts that an interrupted run had trained.
     """
-
-    def on_progress(done: int, total: int) -> None:
-        if cancel.is_set():
-            raise CancelledError("learning was cancelled")
-
     seed = options.seed % 2**32  # numpy takes no negative seed
     polarity, validate, tools = options.demonstrations, options.validate, None
     if options.tools != "none":
@@ -128,7 +124,7 @@ def learner_of(
         tools = UpdateSettings(frozenset(only) or None, *limits)
     sources = (options.annotated, options.annotated_root, options.pictures, options.positives)
     correct, incorrect = (polarity in ("all", each) for each in ("correct", "incorrect"))
-    return learner_for(
+    learner = learner_for(
         reasoner.components,
         state_dir(profile.state),
         Data(*sources, seed),
@@ -136,16 +132,20 @@ def learner_of(
         settings=LearnSettings(correct, incorrect, validate),
         tools=tools,
         origin=origin_of(reasoner.components, *of),
-        on_progress=on_progress,
+        on_progress=progress.training,
         memory=memory,
     )
+    learner.on_step = progress.step
+    if learner.updates is not None:
+        learner.updates.on_step = progress.step
+    return learner
 
 
 @click.command(
     cls=cli.SectionedCommand,
     first="root split limit out said_of follow strategy profile state as_json",
 )
-@click.argument("name", metavar="[SET]", required=False)
+@click.argument("name", metavar="[SET]", required=False, type=cli.DATA_SET)
 @cli.options_as(LearnOptions)
 def learn(options: LearnOptions, name: str | None) -> int:
     """Answer labelled samples of SET and learn from each one.
@@ -156,8 +156,9 @@ def learn(options: LearnOptions, name: str | None) -> int:
     folder stores both (viper ace pool, viper learn prompts). viper run uses them from then on, and
     viper eval uses them with --learned. RUN holds answers and learning records (viper view RUN).
 
-    After Ctrl-C or a crash, the same command with --out RUN continues. The exit code is 0 when all
-    samples are done.
+    An answer takes seconds, and a lesson that teaches a tool a minute on two free cores and several
+    on busy ones. After Ctrl-C or a crash, the same command with --out RUN continues. The exit code
+    is 0 when all samples are done.
 
     With --from RUN it learns from the feedback on a run instead (viper learn feedback, viper view,
     viper demo). With --follow it also waits for new feedback until Ctrl-C, while the demo runs and
@@ -202,12 +203,12 @@ def learn(options: LearnOptions, name: str | None) -> int:
             settings = {name: getattr(options, name) for name in _SETTINGS}
             campaign = Campaign.of(evaluation, samples, plain, document, settings)
         of = (evaluation.set_name, evaluation.located().split or "")
-        learner = learner_of(profile, reasoner, of, options, cancel, trained)
+        progress = _Progress(cancel, len(campaign.todo))
+        learner = learner_of(profile, reasoner, of, options, progress, trained)
         runner = replace(campaign, reasoner=reasoner).runner(1)
         with RunStore.resume(folder, campaign.manifest) as store:
             note(f"run: {folder}")
             journal = Journal(folder)
-            progress = _Progress(learner, len(campaign.todo))
             loop = LearningLoop(runner, learner, store, journal, progress.standing, trained.forget)
             try:
                 standing = loop.run(campaign.todo, cancel, background=options.background)
@@ -233,7 +234,8 @@ def _learn_from_feedback(run: Path, options: LearnOptions) -> int:
     with Reasoner(profile, preload=False) as reasoner:
         with status("loading models"):
             of = (manifest.set.name, manifest.set.split or "")
-            learner = learner_of(profile, reasoner, of, options, cancel)
+            progress = _Progress(cancel)
+            learner = learner_of(profile, reasoner, of, options, progress)
         learning = FeedbackLearning(
             run,
             reasoner,
@@ -241,7 +243,7 @@ def _learn_from_feedback(run: Path, options: LearnOptions) -> int:
             learner,
             LearnedRemarks(state_dir(profile.state) / LEARNED),
             options.root,
-            _Progress(learner).standing,
+            progress.standing,
             unreadable,
         )
         if options.follow:
@@ -263,19 +265,28 @@ _SETTINGS = (
 
 
 class _Progress:
-    """Progress on stderr: the current step of a learner and the counts."""
+    """Progress on stderr: the current step of a learner, the counts and the time that is left."""
 
-    def __init__(self, learner: Learner, total: int | None = None) -> None:
-        self._total, self._last_line = total, ""
-        learner.on_step = self.step
-        if learner.updates is not None:
-            learner.updates.on_step = self.step
+    def __init__(self, cancel: threading.Event, total: int | None = None) -> None:
+        self._cancel, self._total, self._last_line = cancel, total, ""
+        self._began = self._step_began = self._told = time.monotonic()
 
     def step(self, text: str) -> None:
         """Print the current step."""
         if text != self._last_line and text.startswith(("teaching", "collecting")):
             note(text)
+            self._step_began = self._told = time.monotonic()
         self._last_line = text
+
+    def training(self, done: int, total: int) -> None:
+        """Print now and then how far the training of a tool is, or end it if it is cancelled."""
+        if self._cancel.is_set():
+            raise CancelledError("learning was cancelled")
+        now = time.monotonic()
+        if done and now - self._told >= LINE_EVERY_S:
+            self._told = now
+            left = clock((now - self._step_began) * (total - done) / done)
+            note(f"{self._last_line}: {100 * done // max(1, total)} %, {left} left")
 
     def standing(self, standing: LearningProgress) -> None:
         """Print the counts if they changed."""
@@ -286,7 +297,10 @@ class _Progress:
             f"{standing.updates} updates of tools, {standing.demonstrations} demonstrations"
         )
         if line != self._last_line:
-            note(line)
+            lacking = (self._total or 0) - standing.learned
+            seconds = (time.monotonic() - self._began) * lacking / max(1, standing.learned)
+            left = f", about {clock(seconds)} left" if standing.learned and lacking > 0 else ""
+            note(f"{line}{left}")
         self._last_line = line
 
 

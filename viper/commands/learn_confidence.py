@@ -54,7 +54,7 @@ class ConfidenceOptions(cli.ProfileChoice):
 
 
 @click.command()
-@click.argument("name", metavar="[SET]", required=False)
+@click.argument("name", metavar="[SET]", required=False, type=cli.DATA_SET)
 @cli.options_as(ConfidenceOptions)
 def confidence(options: ConfidenceOptions, name: str | None) -> None:
     """Calibrate the confidence of answers on labelled samples of SET, and write it as a profile.

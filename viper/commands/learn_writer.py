@@ -70,7 +70,7 @@ class WriterOptions(TuningOptions):
 
 
 @click.command()
-@click.argument("name", metavar="SET")
+@click.argument("name", metavar="SET", type=cli.DATA_SET)
 @cli.options_as(WriterOptions)
 def writer(options: WriterOptions, name: str) -> int:
     """Let the program writer learn its own programs that were correct on labelled samples of SET.

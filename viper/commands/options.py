@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, get_origin,
 import click
 from click.core import ParameterSource
 
-from viper.commands.terminal import note, status
+from viper.commands.completion import API, DATA_SET, MEDIA, PROFILE, ROUTINE, STRATEGY  # noqa: F401
+from viper.commands.terminal import is_quiet, note, status
 from viper.errors import UsageError
 from viper.escape import for_terminal
 from viper.record import RECORD_SCHEMA
@@ -204,17 +205,23 @@ def given_by(decorator: Decorator, default: Any = None) -> Any:
     return field(default=default, metadata={"option": lambda *_: decorator})
 
 
-def _check_outputs(context: click.Context) -> None:
-    """Check that no file to write is one that the command line names for reading."""
+def _check_outputs(context: click.Context) -> list[Path]:
+    """Return the files and folders to write; none may be one that the command line reads."""
     outputs = {p.name for p in context.command.params if isinstance(p.type, OutPath)}
     inputs: list[str | Path] = []
     for name, value in context.params.items():
         if name not in outputs:
             values = value if isinstance(value, tuple) else (value,)
             inputs += [each for each in values if isinstance(each, str | Path)]
-    for name in outputs:
-        if isinstance(path := context.params.get(name), Path):
-            check_is_no_input(path, inputs)
+    paths = [path for name in outputs if isinstance(path := context.params.get(name), Path)]
+    for path in paths:
+        check_is_no_input(path, inputs)
+    return paths
+
+
+def _written_at(path: Path) -> int | None:
+    """Return when a file or folder was written, in ns; None for anything else."""
+    return path.stat().st_mtime_ns if path.is_file() or path.is_dir() else None
 
 
 def options_as(kind: type[Any]) -> Decorator:
@@ -231,12 +238,17 @@ def options_as(kind: type[Any]) -> Decorator:
     def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
         def call(*objects: Any, **values: Any) -> Any:
-            _check_outputs(click.get_current_context())
+            before = {p: _written_at(p) for p in _check_outputs(click.get_current_context())}
             given = {}
             for name, added in parameters.items():
                 several = {parameter: values.pop(parameter) for parameter in added}
                 given[name] = several if len(added) > 1 else several[added[0]]
-            return command(*objects, kind(**given), **values)
+            code = command(*objects, kind(**given), **values)
+            for path, time_ns in before.items() if not is_quiet() else ():
+                if _written_at(path) not in (None, time_ns):
+                    hint = "; open it in a browser" if path.suffix in (".html", ".htm") else ""
+                    note(f"written: {path.absolute()}{hint}")
+            return code
 
         parameters: dict[str, list[str]] = {}
         for name in reversed(dict.fromkeys(names)):
@@ -264,7 +276,7 @@ verbose_option: Decorator = click.option("-v", "--verbose", is_flag=True, cls=Op
 quiet_option: Decorator = click.option("-q", "--quiet", is_flag=True, cls=Option,
     section=OUTPUT, help="Print the answer and warnings only.")
 
-api_option: Decorator = click.option("--api", cls=Option, section=PROGRAMS,
+api_option: Decorator = click.option("--api", cls=Option, section=PROGRAMS, type=API,
     metavar="NAME[+FILE.py]",
     help="Functions that programs may call: abstract, vipergpt, visprog, knowledge, look, numpy, "
          "dwim, dwim-ccq, dwim-ekvqa, dwim-gd, dwim-vasa, dwim-vcr, dwim-vlcu, a file with your "
@@ -341,7 +353,8 @@ class ProfileChoice:
 
     # fmt: off
     profile: str = option("--profile", default="auto", metavar="NAME|FILE.toml",
-        section=MACHINE, help="Profile: the model of each role, thresholds and limits. auto is "
+        section=MACHINE, type=PROFILE,
+        help="Profile: the model of each role, thresholds and limits. auto is "
              "VIPER_PROFILE, else the choice of viper setup, else embedded.")
     sandbox: Literal["strict", "weak"] = option("--sandbox", default="strict", section=MACHINE,
         help="Sandbox mode; weak continues if a protection layer is missing (see viper setup "
@@ -359,24 +372,31 @@ class ProfileChoice:
     thresholds: tuple[str, ...] = ()
 
 
-# Backends that are not viper's and were announced, in the state folder.
+# What was told once for a state folder, in that folder.
 _ANNOUNCED = "announced-backends.txt"
+
+
+def note_once(state: Path | None, key: str, text: str) -> None:
+    """Print a note that a state folder has not had under this key."""
+    from viper.profiles.files import state_dir
+
+    file = state_dir(state) / _ANNOUNCED
+    known = file.read_text("utf-8").splitlines() if file.is_file() else []
+    if key not in known:
+        note(text)
+        with suppress(OSError):  # where nothing can be kept, it is told each time
+            replace_file(file, "".join(f"{each}\n" for each in (*known, key)))
 
 
 def announce_backends(profile: Profile) -> None:
     """Tell once for each state folder which code that is not viper's a profile runs."""
     from viper.profiles.backends import shipped
-    from viper.profiles.files import state_dir
 
-    file = state_dir(profile.state) / _ANNOUNCED
-    known = file.read_text("utf-8").splitlines() if file.is_file() else []
     for role, choice in profile.choices():
         line = f"{role}: {choice.backend}"
-        if shipped(role, choice.backend) is None and line not in known:
-            note(f"first use of a backend that is not viper's: {line} (profile {profile.name})")
-            known.append(line)
-            with suppress(OSError):  # where nothing can be kept, it is told each time
-                replace_file(file, "".join(f"{each}\n" for each in known))
+        if shipped(role, choice.backend) is None:
+            text = f"first use of a backend that is not viper's: {line} (profile {profile.name})"
+            note_once(profile.state, line, text)
 
 
 def open_profile(choice: ProfileChoice) -> Profile:
@@ -423,11 +443,14 @@ def evaluation_of(name: str, choice: Any, split: str | None = None, **more: Any)
         split: split instead of that of the options; by default the first of the data set.
         more: further attributes of the evaluation.
     """
+    from viper.data.registry import data_set
     from viper.data.sample import DatasetSpec
     from viper.evaluate.evaluation import Evaluation, read_ids
+    from viper.evaluate.metrics import metric
 
     spec = DatasetSpec(choice.root, split or choice.split, choice.seed)
     ids = read_ids(choice.ids) if getattr(choice, "ids", None) else ()
+    metric(data_set(name).metric)  # a wrong name ends here, before models load
     return Evaluation(name, spec, choice.limit, ids=ids, **{"seeds": (choice.seed,), **more})
 
 

@@ -43,7 +43,7 @@ class StartOptions(cli.ProfileChoice):
     """Argument and options of ``viper ace pool start``."""
 
     # fmt: off
-    set_name: str = cli.given_by(click.argument("set_name", metavar="SET"))
+    set_name: str = cli.given_by(click.argument("set_name", metavar="SET", type=cli.DATA_SET))
     root: Path | None = cli.given_by(cli.root_option)
     split: str | None = cli.split_field("Split of the labelled samples. By default train.")
     samples: int = cli.option("--samples", type=click.IntRange(1, 10_000), default=24,

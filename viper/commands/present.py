@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from viper.commands.terminal import echo_json, echo_thumbnail, indented, note
+from viper.commands.terminal import echo_json, echo_thumbnail, indented, note, wrapped
 from viper.errors import EXIT_FAILED, EXIT_OK, MediaError
 from viper.escape import for_terminal, python_on_terminal, visible
 from viper.models.llm.messages import Picture
@@ -53,7 +53,6 @@ def print_result(
         click.echo(answer_line(result))
     if save is not None:
         result.save(save)
-        note(f"saved: {save}")
     return EXIT_OK if result.answer is not None else EXIT_FAILED
 
 
@@ -61,7 +60,7 @@ def print_details(result: RunResult) -> None:
     """Print the details of a result on stderr, and thumbnails of the pictures that it showed."""
     for line in details(result):
         if isinstance(line, str):
-            note(line)
+            note(wrapped(line))
         else:
             echo_thumbnail(line.pixels)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from viper.commands.options import OutPath, state_option
+from viper.commands.options import PROFILE, OutPath, state_option
 from viper.commands.setup import report_fit
 from viper.commands.terminal import echo_json, echo_table
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError, ViperError
@@ -48,7 +48,7 @@ def list_profiles(state: Path | None) -> None:
 
 
 @profile.command()
-@click.argument("name")
+@click.argument("name", type=PROFILE)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @state_option
 def show(name: str, as_json: bool, state: Path | None) -> None:
@@ -82,7 +82,7 @@ def show(name: str, as_json: bool, state: Path | None) -> None:
 
 
 @profile.command()
-@click.argument("name")
+@click.argument("name", type=PROFILE)
 @click.option(
     "--offline", is_flag=True, help="Report models that are not on this disk as problems."
 )
@@ -105,7 +105,9 @@ def check(name: str, offline: bool, state: Path | None) -> int:
 
 @profile.command()
 @click.argument("name")
-@click.option("--from", "base", default="embedded", show_default=True, help="Profile to copy.")
+@click.option(
+    "--from", "base", default="embedded", show_default=True, type=PROFILE, help="Profile to copy."
+)
 @click.option("--out", type=OutPath(), default=None,
               help="File to write. By default NAME.toml in the state folder.")  # fmt: skip
 @state_option

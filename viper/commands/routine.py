@@ -112,7 +112,7 @@ class ShowOptions(cli.ProfileChoice):
 
 
 @routine.command()
-@click.argument("name")
+@click.argument("name", type=cli.ROUTINE)
 @cli.options_as(ShowOptions)
 def show(options: ShowOptions, name: str) -> None:
     """Show the text of NAME in prompts, and its number of tokens."""
@@ -123,9 +123,6 @@ def show(options: ShowOptions, name: str) -> None:
         entries = components.library.api_set(api).entries(task)
         entries_by_name |= {entry.name: entry for entry in entries}
     if name not in entries_by_name:
-        if api == "abstract":
-            where = "abstract; is it in a file? give --api FILE.py"
-            raise UsageError(f"no routine {name!r} in {where}")
         raise UnknownNameError("routine", name, entries_by_name)
     for detail in ("compact", "full"):
         text = entry_text(entries_by_name[name], detail)  # type: ignore[arg-type]

@@ -41,6 +41,8 @@ _CONTRADICTORY = (
     ("dry_run", "show_prompt"),
 )
 
+_HINT = "hint: models load anew for each command; -i asks several questions, --server a viper serve"
+
 _STRATEGY_LINES = "\n".join(f"  {name:<12} {each.summary}" for name, each in STRATEGIES.items())
 
 
@@ -49,7 +51,9 @@ _STRATEGY_LINES = "\n".join(f"  {name:<12} {each.summary}" for name, each in STR
     first="choices task strategy profile api save html as_json interactive seed dry_run",
     epilog=f"\b\nStrategies:\n{_STRATEGY_LINES}",
 )
-@click.argument("media_and_query", nargs=-1, required=True, metavar="MEDIA... QUERY")
+@click.argument(
+    "media_and_query", nargs=-1, required=True, metavar="MEDIA... QUERY", type=cli.MEDIA
+)
 @cli.options_as(QueryOptions)
 def run(chosen: QueryOptions, media_and_query: tuple[str, ...]) -> int:
     """Answer QUERY about MEDIA: one or more images, or one video.
@@ -178,7 +182,9 @@ def _answer(
             command = cli.command_line(click.get_current_context(), ("html", "save", "as_json"))
             with status("writing the page"):
                 result.html(chosen.html, command)
-            note(f"{chosen.html}: open it in a browser")
+        is_watched = sys.stdout.isatty() and sys.stderr.isatty() and not chosen.quiet
+        if is_watched and not chosen.interactive and chosen.server is None:
+            cli.note_once(chosen.state, "hint: -i and --server", _HINT)
         return exit_code
 
     return _answer_each(answer) if chosen.interactive else answer(query)

@@ -10,7 +10,7 @@ from typing import Literal
 
 import click
 
-from viper.commands.options import OutPath, option, options_as, seed_field, split_field
+from viper.commands.options import DATA_SET, OutPath, option, options_as, seed_field, split_field
 from viper.commands.terminal import echo_json, echo_table, note
 from viper.data.registry import choose, data_set
 from viper.data.sample import DatasetSpec
@@ -45,7 +45,7 @@ class ScoreOptions:
 
 
 @click.command()
-@click.argument("name", metavar="SET")
+@click.argument("name", metavar="SET", type=DATA_SET)
 @options_as(ScoreOptions)
 def score(options: ScoreOptions, name: str) -> None:
     """Score predictions for SET like its official script; no model or image is loaded.

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import os
+import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -20,6 +23,7 @@ import click
 
 from viper.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXTRA_OF, MissingExtraError, ViperError
 from viper.escape import for_terminal
+from viper.steps import LOG
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,11 +33,14 @@ if TYPE_CHECKING:
 
 # Time between progress lines without a terminal; each tenth part also prints one. Logs of a day
 # then hold some thousands of lines.
-_LINE_EVERY_S = 30.0
+LINE_EVERY_S = 30.0
 
 # High enough to recognise the picture, a third of the usual 24 lines, so that the answer stays on
 # screen.
 _THUMBNAIL_LINES = 8
+
+# Of long lines: between words alone.
+_BREAKS: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
 
 Progress = Callable[["RunProgress"], None]
 
@@ -55,6 +62,14 @@ def note(text: object) -> None:
 def echo_json(value: Any) -> None:
     """Print a value as one line of JSON."""
     click.echo(json.dumps(value, ensure_ascii=False))
+
+
+def wrapped(text: str) -> str:
+    """Return a line that a terminal does not break inside a number, with breaks at spaces."""
+    if not sys.stderr.isatty() or "\x1b" in text:
+        return text
+    indent, columns = " " * (len(text) - len(text.lstrip()) + 2), shutil.get_terminal_size().columns
+    return textwrap.fill(text, columns, subsequent_indent=indent, **_BREAKS)
 
 
 def indented(text: str) -> Iterator[str]:
@@ -86,17 +101,50 @@ class Advance(Protocol):
     def __call__(self, remark: str, steps: int = 1) -> None: ...
 
 
+def is_quiet() -> bool:
+    """Return True if the running command was called with ``-q``, so that it shows no progress."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.params.get("quiet"))
+
+
+class _Steps(logging.Handler):
+    """The latest step of :mod:`viper.steps` and its seconds, which rich reads for every frame."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__()
+        self._began = {message: time.monotonic()}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._began.pop(text := record.getMessage(), None)
+        if not hasattr(record, "ended"):
+            self._began[text] = time.monotonic()
+
+    def __rich__(self) -> Any:
+        from rich.text import Text
+
+        text, began = list(self._began.items())[-1]
+        return Text(f"{text} … {time.monotonic() - began:.0f} s", no_wrap=True, overflow="ellipsis")
+
+
 @contextmanager
 def status(message: str) -> Iterator[None]:
-    """Show a message while the block runs."""
-    if not sys.stderr.isatty():
-        note(f"{message} …")
+    """Show a message, on a terminal the current step and its seconds, while the block runs."""
+    if is_quiet() or not sys.stderr.isatty():
+        if not is_quiet():
+            note(f"{message} …")
         yield
         return
     from rich.console import Console
 
-    with Console(stderr=True).status(f"{message} …"):
-        yield
+    steps = _Steps(message)
+    LOG.setLevel(logging.DEBUG)
+    LOG.addHandler(steps)
+    try:
+        with Console(stderr=True).status(steps):  # type: ignore[arg-type]  # any renderable
+            yield
+    finally:
+        LOG.removeHandler(steps)
+        LOG.setLevel(logging.NOTSET)
 
 
 @contextmanager
@@ -144,16 +192,20 @@ def hint_to_go_on() -> Iterator[None]:
         raise
 
 
+def clock(seconds: float) -> str:
+    """Return ``3:48`` or ``1:03:48``."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
 def describe(running: RunProgress, seconds: float, scored: bool = True) -> str:
     """Return ``120/600  score .853  2.1/s  3:48 left  failed 4 (timeout 3, model 1)``."""
     rate = running.fresh / seconds if seconds > 0 else 0.0
     score = [f"score {running.mean:.3f}"] if scored else []
     parts = [f"{running.done}/{running.total}", *score, f"{rate:.2f}/s"]
     if rate and running.done < running.total:
-        minutes, rest = divmod(int((running.total - running.done) / rate), 60)
-        hours, minutes = divmod(minutes, 60)
-        clock = f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-        parts.append(f"{clock} left")
+        parts.append(f"{clock((running.total - running.done) / rate)} left")
     if running.failed:
         kinds = ", ".join(f"{kind} {count}" for kind, count in running.failures.most_common(4))
         parts.append(f"failed {running.failed} ({kinds})")
@@ -170,6 +222,9 @@ def evaluation_progress(total: int, done: int, *, scored: bool = True) -> Iterat
         scored: show the mean score.
     """
     started = time.monotonic()
+    if is_quiet():
+        yield lambda _: None
+        return
     if done:
         note(f"{done} of {total} are there already")
     if sys.stderr.isatty():
@@ -188,7 +243,7 @@ def evaluation_progress(total: int, done: int, *, scored: bool = True) -> Iterat
 
     def line(running: RunProgress) -> None:
         now, tenth = time.monotonic(), running.done * 10 // running.total
-        if tenth > last["tenth"] or now - last["time"] >= _LINE_EVERY_S:
+        if tenth > last["tenth"] or now - last["time"] >= LINE_EVERY_S:
             last.update(time=now, tenth=tenth)
             note(describe(running, now - started, scored))
 
@@ -204,6 +259,7 @@ def end_with(
         argv: the arguments; those of the process if None.
         prog_name: name of the command in its help and errors.
     """
+    stdout = sys.stdout
     try:
         code = command.main(args=argv, prog_name=prog_name, standalone_mode=False)
         if sys.stdout is not None:  # None if the caller closed it
@@ -224,8 +280,9 @@ def end_with(
         missing = MissingExtraError(package, "this command")
         note(f"viper: {missing}")
         code = missing.exit_code
-    except SystemExit:  # click ends so if a pipe is closed
-        code = _output_lost(os.strerror(errno.EPIPE))
+    except SystemExit as end:  # click ends so after a completion, and if a pipe is closed
+        is_lost = sys.stdout is not stdout  # it then wraps the stream
+        code = _output_lost(os.strerror(errno.EPIPE)) if is_lost else end.code
     except OSError as error:
         if error.filename is not None:
             note(f"viper: {error.filename}: {error.strerror}; give another place")

@@ -78,7 +78,7 @@ class WorkflowOptions(cli.ProfileChoice):
 
 
 @click.command()
-@click.argument("name", metavar="SET")
+@click.argument("name", metavar="SET", type=cli.DATA_SET)
 @cli.options_as(WorkflowOptions)
 def workflows(options: WorkflowOptions, name: str) -> None:
     """Let the agent answer labelled samples of SET, and keep workflows to learn from.

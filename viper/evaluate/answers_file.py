@@ -111,6 +111,9 @@ class AnswersFile:
         ends = (warnings, result.failure, result.message, result.sample_id)
         cells = (result.files[0], *facts, *ends)
         if self._is_csv:
+            # still the path of the file, which an apostrophe would not leave
+            is_formula = for_csv(result.files[0]).startswith("'")
+            cells = (f"./{result.files[0]}" if is_formula else result.files[0], *cells[1:])
             line = csv_text([map(_cell, cells)])
         else:
             values = plain(dict(zip(COLUMNS, cells, strict=True)))

@@ -236,7 +236,8 @@ def _file_of(data: bytes, name: str) -> Iterator[Path]:
 def _load_file(path: Path, page: int) -> Media:
     if not path.exists():
         if re.match(r"[a-z][a-z0-9+.-]+:/", str(path)):
-            raise MediaError(f"{path}: is an address; download the file and give its path")
+            address = str(path).replace(":/", "://", 1)  # a path holds no double slash
+            raise MediaError(f"{address}: is an address; download the file and give its path")
         raise MediaError(f"{path}: no such file; check the path")
     if path.is_dir():
         raise MediaError(f"{path}: is a folder; give the files in it")

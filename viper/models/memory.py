@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from viper.errors import MemoryFullError
 from viper.models.loading import ONE_AT_A_TIME, is_out_of_memory
+from viper.steps import step
 
 Result = TypeVar("Result")
 
@@ -68,7 +69,8 @@ class MemoryBudget:
         value = self._known(weights, name)
         if value is not None:
             return value
-        with ONE_AT_A_TIME:
+        wait = step(f"loading the {name if isinstance(name, str) else 'language model'}")
+        with ONE_AT_A_TIME, wait:
             value = self._known(weights, name)
             if value is not None:
                 return value

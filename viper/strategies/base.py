@@ -24,6 +24,7 @@ from viper.prompting.router import Routers
 from viper.sandbox import Sandbox
 from viper.sandbox.arrays import Arrays, fitting
 from viper.schema import Check, Failure, Query, Trial, Usage
+from viper.steps import step
 from viper.strategies.confidence import Confidence
 from viper.strategies.examples import ExampleStore, NoExamples
 from viper.strategies.settings import RunSettings
@@ -222,7 +223,8 @@ class RunContext:
         self.check_cancelled()
         if over := self.over_budget():
             raise StoppedError(over)
-        completion = llm.generate([prompt], sampling)[0][0]
+        with step("asking the language model"):
+            completion = llm.generate([prompt], sampling)[0][0]
         self.usage.add(completion)
         return completion
 

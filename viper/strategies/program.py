@@ -27,6 +27,7 @@ from viper.prompting.extract import extract_code
 from viper.prompting.replies import read_program
 from viper.sandbox import Outcome
 from viper.schema import Answer, Failure, Query, Trial, Usage
+from viper.steps import step
 from viper.strategies.answers import read_value, wrong_type
 from viper.strategies.base import Components, Conclusion, RunContext, StoppedError
 from viper.strategies.prompts import AttemptNumber, WriterPrompt, write_prompt
@@ -308,14 +309,15 @@ def run_once(
             problem = Failure("api", *misuse)
     outcome = Outcome(False, failure=problem)
     if problem is None:
-        outcome = components.sandbox.run(
-            generation.program,
-            tools=session,
-            entry=ENTRY,
-            args=program_arguments(context.query, context.media),
-            arrays=session.shared,
-            cancel=context.cancel,
-        )
+        with step("running the program"):
+            outcome = components.sandbox.run(
+                generation.program,
+                tools=session,
+                entry=ENTRY,
+                args=program_arguments(context.query, context.media),
+                arrays=session.shared,
+                cancel=context.cancel,
+            )
     context.usage.model_calls += session.model_calls
     context.check_cancelled()
     result: Answer | Failure | None = outcome.failure

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from viper.errors import ToolError
 from viper.models.loading import memory_errors
 from viper.models.memory import MemoryBudget, Weights
+from viper.steps import step
 
 Result = TypeVar("Result")
 
@@ -109,11 +110,12 @@ class ModelSet:
         Raises:
             MemoryFullError: memory ran out although nothing else was loaded.
         """
-        if self.concurrent(role):
-            return work(self.get(role))
+        with step(f"asking the {role}"):
+            if self.concurrent(role):
+                return work(self.get(role))
 
-        weights, named = self._weights[role], memory_errors(role)(work)
-        return self.budget.run(weights, role, self._loaders[role], named, weights.turns)
+            weights, named = self._weights[role], memory_errors(role)(work)
+            return self.budget.run(weights, role, self._loaders[role], named, weights.turns)
 
     @contextmanager
     def using(self, role: str) -> Iterator[Any]:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import transformers
 
 from viper.models.vision.image_processing import preprocess
 
@@ -40,6 +39,8 @@ def test_what_a_processor_gets(
 
 
 def test_a_picture_looks_the_same_to_the_network() -> None:
+    import transformers
+
     processor = transformers.Owlv2ImageProcessor(size={"height": 96, "width": 96})
     coarse = np.random.default_rng(0).integers(0, 255, (12, 16, 3), np.uint8)
     large = np.kron(coarse, np.ones((125, 125, 1), np.uint8))

@@ -78,7 +78,7 @@ def encode_adapted(
                 places += range(first[part], first[part] + len(vectors[part]))
                 ids += [blank] * len(vectors[part])
             else:
-                part_ids = tokenizer(part, add_special_tokens=False)["input_ids"]
+                part_ids = tokenizer(part, add_special_tokens=False, verbose=False)["input_ids"]
                 ids += part_ids
                 places += [_PLAIN] * len(part_ids)
         missing = max(0, most - 1 - len(ids))

@@ -13,6 +13,7 @@ from viper.api.sets import api_names
 from viper.api.spec import api_hash
 from viper.api.video_segment import VideoSegment
 from viper.errors import UnknownNameError
+from viper.prompting.extract import used_and_bound
 from viper.sandbox.modules import MODULES
 from viper.sandbox.names import BUILTIN_NAMES
 from viper.sandbox.policy import PolicyError, compile_program
@@ -95,19 +96,9 @@ def _missing(tree: ast.Module, library: Library) -> Iterator[tuple[str, str]]:
 
 def _own_names(tree: ast.Module) -> set[str]:
     """Return every name that the program itself binds."""
-    names: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names.add(node.id)
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            names.add(node.attr)
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-            names.add(node.name)
-        elif isinstance(node, ast.arg):
-            names.add(node.arg)
-        elif isinstance(node, ast.alias):
-            names.add((node.asname or node.name).partition(".")[0])
-    return names
+    attributes = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+    stored = {node.attr for node in attributes if isinstance(node.ctx, ast.Store)}
+    return used_and_bound(tree)[1] | stored
 
 
 def _is_of_module(called: ast.Attribute) -> bool:

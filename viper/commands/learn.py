@@ -17,7 +17,7 @@ from typing import Literal
 import click
 
 from viper.commands import options as cli
-from viper.commands.terminal import LINE_EVERY_S, clock, echo_json, echo_table, note, status
+from viper.commands.terminal import clock, echo_json, echo_table, note, status
 from viper.data.registry import training_split
 from viper.errors import EXIT_FAILED, EXIT_OK, CancelledError, UnknownNameError, UsageError
 from viper.evaluate.campaign import Campaign
@@ -269,24 +269,18 @@ class _Progress:
 
     def __init__(self, cancel: threading.Event, total: int | None = None) -> None:
         self._cancel, self._total, self._last_line = cancel, total, ""
-        self._began = self._step_began = self._told = time.monotonic()
+        self._began = time.monotonic()
 
     def step(self, text: str) -> None:
         """Print the current step."""
         if text != self._last_line and text.startswith(("teaching", "collecting")):
             note(text)
-            self._step_began = self._told = time.monotonic()
         self._last_line = text
 
     def training(self, done: int, total: int) -> None:
-        """Print now and then how far the training of a tool is, or end it if it is cancelled."""
+        """End the training of a tool if it is cancelled."""
         if self._cancel.is_set():
             raise CancelledError("learning was cancelled")
-        now = time.monotonic()
-        if done and now - self._told >= LINE_EVERY_S:
-            self._told = now
-            left = clock((now - self._step_began) * (total - done) / done)
-            note(f"{self._last_line}: {100 * done // max(1, total)} %, {left} left")
 
     def standing(self, standing: LearningProgress) -> None:
         """Print the counts if they changed."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 # Time between progress lines without a terminal; each tenth part also prints one. Logs of a day
 # then hold some thousands of lines.
-LINE_EVERY_S = 30.0
+_LINE_EVERY_S = 30.0
 
 # High enough to recognise the picture, a third of the usual 24 lines, so that the answer stays on
 # screen.
@@ -243,7 +243,7 @@ def evaluation_progress(total: int, done: int, *, scored: bool = True) -> Iterat
 
     def line(running: RunProgress) -> None:
         now, tenth = time.monotonic(), running.done * 10 // running.total
-        if tenth > last["tenth"] or now - last["time"] >= LINE_EVERY_S:
+        if tenth > last["tenth"] or now - last["time"] >= _LINE_EVERY_S:
             last.update(time=now, tenth=tenth)
             note(describe(running, now - started, scored))
 

@@ -134,9 +134,9 @@ def _with_helpers(program: str, blocks: Sequence[str]) -> str:
             if isinstance(node, _HELPERS):
                 first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
                 source = "\n".join(lines[first - 1 : node.end_lineno])
-                definitions |= dict.fromkeys(_names(node)[1] - {ENTRY}, source)
+                definitions |= dict.fromkeys(used_and_bound(node)[1] - {ENTRY}, source)
     while (tree := syntax_tree(program)) is not None:
-        used, bound = _names(tree)
+        used, bound = used_and_bound(tree)
         missing = sorted(name for name in used - bound if name in definitions)
         if not missing:
             break
@@ -144,7 +144,7 @@ def _with_helpers(program: str, blocks: Sequence[str]) -> str:
     return program
 
 
-def _names(tree: ast.AST) -> tuple[set[str], set[str]]:
+def used_and_bound(tree: ast.AST) -> tuple[set[str], set[str]]:
     """Return the names that code reads, and those that it binds anywhere."""
     used, bound = set[str](), set[str]()
     for node in ast.walk(tree):

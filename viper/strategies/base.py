@@ -208,6 +208,11 @@ class RunContext:
                 return Failure("budget", f"{text.format(count, most)}; set a higher bound or 0")
         return None
 
+    def check_budget(self) -> None:
+        """Raise StoppedError if the budget is used up."""
+        if over := self.over_budget():
+            raise StoppedError(over)
+
     def check_cancelled(self) -> None:
         """Raise CancelledError if the run was cancelled."""
         if self.cancel.is_set():
@@ -221,8 +226,7 @@ class RunContext:
             StoppedError: the budget is used up.
         """
         self.check_cancelled()
-        if over := self.over_budget():
-            raise StoppedError(over)
+        self.check_budget()
         with step("asking the language model"):
             completion = llm.generate([prompt], sampling)[0][0]
         self.usage.add(completion)

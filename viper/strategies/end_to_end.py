@@ -143,7 +143,10 @@ def one_trial(components: Components, context: RunContext, ask: Ask) -> Trial:
     context.check_cancelled()
     started = time.perf_counter()
     session = components.toolbox.session(
-        context.media, cancel=context.cancel, charge=context.usage.add
+        context.media,
+        cancel=context.cancel,
+        charge=context.usage.add,
+        check_budget=context.check_budget,
     )
     value: Any = None
     try:

@@ -298,6 +298,7 @@ def run_once(
         overrides=overrides,
         cancel=context.cancel,
         charge=context.usage.add,
+        check_budget=context.check_budget,
     )
     session.look_for = look_for
     session.shared = components.arrays(context.settings.api, context.media)
@@ -309,15 +310,18 @@ def run_once(
             problem = Failure("api", *misuse)
     outcome = Outcome(False, failure=problem)
     if problem is None:
-        with step("running the program"):
-            outcome = components.sandbox.run(
-                generation.program,
-                tools=session,
-                entry=ENTRY,
-                args=program_arguments(context.query, context.media),
-                arrays=session.shared,
-                cancel=context.cancel,
-            )
+        try:
+            with step("running the program"):
+                outcome = components.sandbox.run(
+                    generation.program,
+                    tools=session,
+                    entry=ENTRY,
+                    args=program_arguments(context.query, context.media),
+                    arrays=session.shared,
+                    cancel=context.cancel,
+                )
+        except StoppedError as stop:  # a tool needed a request that the budget does not allow
+            outcome = Outcome(False, failure=stop.failure)
     context.usage.model_calls += session.model_calls
     context.check_cancelled()
     result: Answer | Failure | None = outcome.failure

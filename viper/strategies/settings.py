@@ -247,13 +247,15 @@ class RunSettings(Settings):
     router: str = setting("bm25", "Method by which the router ranks functions.",
         choices=schema.RANKERS, cli=False, http=False)
     max_llm_calls: int = setting(0,
-        "Maximum number of requests to the program writer for one query.", section="Limits",
+        "Maximum number of requests to language models for one query, those of tools included.",
+        section="Limits",
         least=0, unbounded=True, metavar="N")
     max_llm_tokens: int = setting(0,
-        "Number of tokens for one query after which the program writer gets no request.",
+        "Number of tokens for one query after which no language model gets a request.",
         section="Limits", least=0, unbounded=True, metavar="N")
     max_cost_usd: float = setting(0.0,
-        "Maximum cost of one query in US dollars, if the price of the model is known.",
+        "Cost of one query in US dollars after which no language model gets a request, if prices "
+        "are known.",
         section="Limits", least=0, unbounded=True, flag="--max-cost", metavar="USD")
     fallback: str = setting("none",
         "Source of the answer if every trial failed; such answers are marked.", section="Programs",

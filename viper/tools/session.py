@@ -125,9 +125,11 @@ class ToolSession:
         overrides: dict[int, Any],
         cancel: threading.Event | None,
         charge: Charge = uncharged,
+        check_budget: Callable[[], None] = lambda: None,
     ) -> None:
         self.toolbox, self.media, self.thresholds = toolbox, media, thresholds
         self._overrides, self._cancel, self._charge = overrides, cancel, charge
+        self._check_budget = check_budget
         self.calls: list[ToolCall] = []
         self.model_calls = 0
         self.look_for: tuple[str, ...] = ()
@@ -329,6 +331,8 @@ class ToolSession:
 
         def ask() -> Any:
             self._check_not_cancelled()  # one call of a program may ask a model many times
+            if self.toolbox.models.trait(role, "asks_language_model", False):
+                self._check_budget()
             return self.toolbox.ask(role, operation, *arguments(), charge=self._charge, **named)
 
         value, hit = cache.get((f"{kind}:{role}", model_id, *about), ask)

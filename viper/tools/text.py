@@ -59,6 +59,7 @@ class LanguageTool:
 
     # The toolbox takes no lock for this role, because every LLM is safe to use from threads.
     concurrent = True
+    asks_language_model = True
 
     def __init__(
         self, llm: LLM, style: str = "full", *, select_by: SelectBy = "likelihood"

@@ -272,6 +272,7 @@ class Toolbox:
         overrides: Mapping[int, Any] | None = None,
         cancel: threading.Event | None = None,
         charge: Charge = uncharged,
+        check_budget: Callable[[], None] = lambda: None,
     ) -> ToolSession:
         """Return the tool session of one program run.
 
@@ -281,6 +282,8 @@ class Toolbox:
             overrides: call index to the result to return instead (re-runs with one change).
             cancel: when set, the next call ends the run with CancelledError.
             charge: gets the completions of language models that tools asked.
+            check_budget: called before each of their requests; raises if the query may have none.
         """
         values = {**self.settings.start_thresholds(), **(thresholds or {})}
-        return self.session_type(self, media, values, dict(overrides or {}), cancel, charge)
+        replaced = dict(overrides or {})
+        return self.session_type(self, media, values, replaced, cancel, charge, check_budget)

@@ -100,6 +100,11 @@ class FramesVideo:
         return f"frames({'+'.join(each.model_id for each in self._backends)})"
 
     @property
+    def asks_language_model(self) -> bool:
+        """Return True if one of the models is a language model."""
+        return any(getattr(each, "asks_language_model", False) for each in self._backends)
+
+    @property
     def concurrent(self) -> bool:
         """Return True if the models serve callers concurrently, as endpoints do."""
         return all(getattr(each, "concurrent", False) for each in self._backends)

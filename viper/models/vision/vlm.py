@@ -160,7 +160,13 @@ def as_shown(max_pixels: int | None, image: Pixels) -> Pixels:
 
 
 class RoleOnVLM:
-    """Base of the backends of vision roles that ask a vision-language model."""
+    """Base of the backends of vision roles that ask a vision-language model.
+
+    Attributes:
+        asks_language_model: the budget of a query bounds its requests.
+    """
+
+    asks_language_model = True
 
     def __init__(self, vlm: VisionLanguageModel, batch_size: int) -> None:
         self.model_id, self.concurrent = vlm.model_id, vlm.concurrent

@@ -19,7 +19,7 @@ from viper.prompting.exploring import FINAL
 from viper.sandbox import Outcome, Ref
 from viper.schema import Answer, Failure
 from viper.strategies.answers import read_value
-from viper.strategies.base import Components, RunContext
+from viper.strategies.base import Components, RunContext, StoppedError
 from viper.strategies.program import program_arguments
 from viper.tools.session import is_shown, media_arguments, note_of
 
@@ -75,7 +75,11 @@ class Environment:
         self._components, self._context = components, context
         fixed = components.toolbox.settings.start_thresholds(self_tune=False)
         self.tools = components.toolbox.session(
-            context.media, thresholds=fixed, cancel=context.cancel, charge=context.usage.add
+            context.media,
+            thresholds=fixed,
+            cancel=context.cancel,
+            charge=context.usage.add,
+            check_budget=context.check_budget,
         )
         self.tools.shared = components.arrays(context.settings.api, context.media)
         self._session = self._start_process()
@@ -90,7 +94,7 @@ class Environment:
                 return [str(self.tools.call("caption_video", (named["video"], None), {}, None))]
             pictures = named["image_list"]
             return [str(self.tools.call("caption_image", (ref,), {}, None)) for ref in pictures]
-        except ToolError:
+        except (ToolError, StoppedError):  # the agent's next request ends the run
             return []
 
     def run(self, code: str) -> CodeResult:
@@ -100,7 +104,10 @@ class Environment:
             CancelledError: the run was cancelled.
         """
         first, media = len(self.tools.calls), self._context.media
-        outcome = self._session.run(code, cancel=self._context.cancel, shows=True)
+        try:
+            outcome = self._session.run(code, cancel=self._context.cancel, shows=True)
+        except StoppedError as stop:
+            outcome = Outcome(False, failure=stop.failure)
         calls = tuple(range(first, len(self.tools.calls)))
         text = f"{format_outcome(outcome)}{self._reopen_if_ended()}"
         shown = filter(is_shown, self.tools.calls[first:])

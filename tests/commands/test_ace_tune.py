@@ -55,7 +55,7 @@ def test_values_are_tried_and_the_profile_is_written(bench: Tune) -> None:
     # nothing is better than the current values, and these stay
     assert "temperature (was 0): 0 is chosen" in out
     assert "detector.threshold (was 0.2): 0.2 is chosen" in out
-    assert err.splitlines()[-1] == str(bench.out)
+    assert err.splitlines()[-1] == f"written: {bench.out}"
     assert len(bench.asked()) == 4 * (2 + 3) and len(set(bench.asked())) == 4
     text = bench.out.read_text()
     assert "# measured by hand" in text and 'name = "tuned"' in text

@@ -78,7 +78,7 @@ def test_an_unreadable_answer_is_said_and_does_not_end_the_episode(yes, reasoner
     episode = begun(yes, reasoner)
     observation = episode.act("final_answer = [1, 2, 3]")
     assert not observation.done
-    assert "final_answer: the program returned list" in observation.text
+    assert "final_answer: the program returned [1, 2, 3]" in observation.text
     assert episode.act("final_answer = 'yes'").done
     assert episode.reward().total == 1.0
     episode.close()

@@ -135,7 +135,6 @@ def tune(options: TuneOptions) -> None:
             click.echo(f"  agreement of the two orders: Kendall's tau {setting.agreement:+.2f}")
         if setting.regret is not None:
             click.echo(f"  given away by choosing on the shots: {setting.regret:.3f}")
-    note(out)
 
 
 def _plan(components: Components, options: TuneOptions) -> dict[str, Sequence[float]]:

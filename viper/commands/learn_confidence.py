@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from viper.commands import options as cli
-from viper.commands.terminal import evaluation_progress, hint_to_go_on, note, status
+from viper.commands.terminal import evaluation_progress, hint_to_go_on, status
 from viper.errors import UsageError
 from viper.evaluate.calibration import (
     LEAST_ANSWERS,
@@ -111,4 +111,3 @@ def confidence(options: ConfidenceOptions, name: str | None) -> None:
             click.echo(f"{mode}, {len(answers[mode])} answers, held out:")
             for key, value in estimates.items():
                 click.echo(f"  {key}: {with_interval(value)}")
-    note(out)

@@ -173,7 +173,6 @@ def _deliver(text: str, out: Path | None) -> None:
         click.echo(text, nl=False)
     else:
         write_file(out, text)
-        note(out)
 
 
 def write_report_page(

@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
@@ -97,11 +98,16 @@ class RunOptions:
                 raise UnknownNameError("setting", name, choices)
         changes = {**changes, **settings}
         if isinstance(options, str):
-            options = list(filter(None, map(str.strip, options.split(";"))))
+            texts = list(filter(None, map(str.strip, options.split(";"))))
+            if options and not texts:
+                raise UsageError(f"options is {options!r}; expected texts as in 'first; second'")
+            options = texts
+        if not all(isinstance(text, str) for text in options or ()):
+            raise UsageError(f"options is {options!r}; expected texts")
         vars(self).update(
-            task=task,
-            options=tuple(options),
-            strategy=strategy,
+            task=task or "auto",
+            options=tuple(options or ()),
+            strategy=strategy or "program",
             sample_id=sample_id,
             changes={name: value for name, value in changes.items() if value is not None},
         )
@@ -156,6 +162,8 @@ class Reasoner:
     def __init__(
         self, source: ComponentSource | Components, *, preload: bool | None = None
     ) -> None:
+        if isinstance(source, str | Path):
+            raise UsageError(f"{str(source)!r} is no profile; give load_profile({str(source)!r})")
         self.components = source if isinstance(source, Components) else source.components()
         if self.components.preload if preload is None else preload:
             self.components.toolbox.models.load_in_background()

@@ -144,7 +144,7 @@ def test_options_for_a_single_query_are_refused(
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [("-v", "-q"), ("--json", "--program-only"), ("--json", "-q"), ("--dry-run", "--show-prompt")],
+    [("-v", "-q"), ("--json", "--program-only"), ("--dry-run", "--show-prompt")],
 )
 def test_options_that_contradict_each_other_are_refused(
     capsys: pytest.CaptureFixture[str], first: str, second: str

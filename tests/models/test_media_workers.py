@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 
 from tests.processes import descendants
+from viper.data.own import PICTURE_SUFFIXES
 from viper.errors import CancelledError, MediaError
 from viper.models import decoding
 from viper.models.decoding import decode, limited
@@ -162,6 +163,17 @@ def test_heic_pictures_are_read(tmp_path: Path) -> None:
     pillow_heif.from_pillow(Image.fromarray(RAMP)).save(tmp_path / "phone.heic", quality=95)
     (picture,) = media_from(tmp_path / "phone.heic").images
     assert picture.shape == RAMP.shape and abs(picture.astype(int) - RAMP).mean() < 8
+
+
+@pytest.mark.parametrize("suffix", [".heic", ".ppm", ".avif", ".tif"])
+def test_pictures_that_are_read_are_found_in_folders(suffix: str) -> None:
+    assert suffix in PICTURE_SUFFIXES
+
+
+def test_paths_and_pictures_mix(tmp_path: Path) -> None:
+    Image.fromarray(RAMP).save(tmp_path / "a.png")
+    media = media_from([tmp_path / "a.png", Image.fromarray(RAMP), RAMP])
+    assert [image.shape for image in media.images] == [RAMP.shape] * 3
 
 
 def test_pages_are_chosen_by_number(tmp_path: Path) -> None:

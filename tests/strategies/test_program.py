@@ -8,7 +8,7 @@ import pytest
 
 from tests.strategies.bench import HEIGHT, WIDTH, Bench, picture
 from viper.errors import CancelledError, MediaError, UnknownNameError, UsageError
-from viper.reasoner import RunOptions
+from viper.reasoner import Reasoner, RunOptions
 from viper.run_result import RunResult
 from viper.schema import Trial
 
@@ -260,12 +260,28 @@ def test_a_program_of_ones_own() -> None:
         ({"query": "x", "api": "nothing"}, UnknownNameError, "abstract"),
         ({"query": "x", "strategy": "luck"}, UnknownNameError, "program"),
         ({"query": "x", "colour": 1}, UnknownNameError, "temperature"),
+        ({"query": "x", "options": [1, 2]}, UsageError, "expected texts"),
+        ({"query": "x", "options": ";"}, UsageError, "expected texts as in"),
+        ({"query": "x", "temperature": "hot"}, UsageError, "'hot'; expected a number"),
+        ({"query": "x", "votes": 1.5}, UsageError, "votes is 1.5; expected a whole number"),
+        ({"query": "x", "trials": True}, UsageError, "expected a whole number"),
     ],
 )
 def test_bad_input_is_one_clear_error(given: dict, error: type, said: str) -> None:
     query = given.pop("query")
     with Bench([]) as bench, pytest.raises(error, match=said):
         bench.reasoner.run(picture(), query, **given)
+
+
+def test_what_is_left_out_may_be_none() -> None:
+    with Bench([LEFTMOST]) as bench:
+        result = bench.reasoner.run(picture(), "x", task=None, options=None, strategy=None)
+    assert result.answer is not None
+
+
+def test_a_name_is_no_profile() -> None:
+    with pytest.raises(UsageError, match="give load_profile"):
+        Reasoner("embedded")
 
 
 def test_missing_media() -> None:

@@ -81,6 +81,17 @@ def test_a_profile_with_an_agent_of_its_own_inherits_no_doubt(tmp_path: Path) ->
     assert not load_profile(str(path)).document.models["explorer"].doubt
 
 
+@pytest.mark.parametrize("many", [False, True])
+def test_a_program_that_leaves_pictures_out_is_told(many: bool) -> None:
+    looks = "[ImagePatch(each).find('cube') for each in image_list]"
+    one = "ImagePatch(image_list[0]).find('cube')"
+    code = f"def execute_command(image_list):\n    return len({looks if many else one})\n"
+    with Bench([code]) as bench:
+        result = bench.reasoner.run([picture(), picture() + 9], "how many cubes are there?")
+    assert kinds(result.warnings) == ([] if many else ["unused_pictures"])
+    assert many or "1 of 2" in result.warnings[0].text
+
+
 def test_an_answer_is_withheld_and_kept_as_a_guess(gray: Domain) -> None:
     with Bench([saying("'red'")], parts={"domain": gray}) as bench:
         result = bench.reasoner.run(picture(), "what color is the cube?")

@@ -138,7 +138,7 @@ def export(options: ScriptExportOptions, run: Path, sample: str | None) -> None:
     output of viper run --json; its models are then those of --profile.
 
     \b
-    viper export runs/first world-val-12 -o answer.py
+    viper export runs/first val-0-video-1 -o answer.py
     viper run table.png "what color is the left cube?" --json > run.json
     viper export run.json -o answer.py
     python answer.py other.png

@@ -34,12 +34,7 @@ if TYPE_CHECKING:
     from viper.serve.client import RemoteReasoner
 
 # Pairs of options of which each would make the other one meaningless.
-_CONTRADICTORY = (
-    ("verbose", "quiet"),
-    ("as_json", "program_only"),
-    ("as_json", "quiet"),
-    ("dry_run", "show_prompt"),
-)
+_CONTRADICTORY = (("verbose", "quiet"), ("as_json", "program_only"), ("dry_run", "show_prompt"))
 
 _HINT = "hint: models load anew for each command; -i asks several questions, --server a viper serve"
 

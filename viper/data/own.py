@@ -41,7 +41,9 @@ SUFFIXES = (".csv", ".jsonl")
 COLUMNS = ("media", "query", "answer", "options", "task", "id")
 REQUIRED = ("media", "query")
 
-PICTURE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".avif"})
+PICTURE_SUFFIXES = frozenset(
+    {".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".avif", ".heic", ".heif", ".ppm"}
+)
 
 # By which a file is told to be a picture or a video before it is read.
 VIDEO_SUFFIXES = frozenset(

@@ -278,6 +278,8 @@ def _array_of(tensor: Any) -> NDArray[Any]:
 def _image_of(item: Any) -> Pixels:
     if isinstance(item, bytes):
         return picture_from(item, "bytes")
+    if isinstance(item, str | Path):
+        return read_picture(Path(item))
     if isinstance(item, np.ndarray):
         if item.ndim == 2:
             item = np.repeat(item[..., None], 3, axis=-1)

@@ -74,7 +74,10 @@ _WORKER_BYTES = 3 << 29
 
 # Beginnings of files that people take for pictures.
 _UNREAD_FORMATS = (
-    (re.compile(rb"....ftyp(?:heic|heix|heim|heis|hevc|mif1|msf1)", re.DOTALL), "a HEIC picture"),
+    (
+        re.compile(rb"....ftyp(?:heic|heix|heim|heis|hevc|mif1|msf1)", re.DOTALL),
+        "a damaged HEIC picture",
+    ),
     (re.compile(rb"%PDF-"), "a PDF document"),
     (re.compile(rb"\s*(?:<\?xml.*)?<(?:svg|!DOCTYPE svg)", re.DOTALL), "an SVG drawing"),
     (re.compile(rb"\s*<(?:!DOCTYPE html|html)", re.IGNORECASE), "a web page"),

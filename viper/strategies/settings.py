@@ -20,6 +20,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from numbers import Integral, Real
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar, get_type_hints
 
@@ -130,6 +131,10 @@ class Setting(NamedTuple):
                 raise UnknownNameError(kind, text, rule.choices)
         if rule.least is None:
             return
+        number: Any
+        number, words = (Integral, "a whole number") if self.type is int else (Real, "a number")
+        if not isinstance(value, number) or isinstance(value, bool):
+            raise UsageError(f"{self.name} is {value!r}; expected {words}")
         expected = f"expected {rule.least:g} or more"
         if rule.most is not None:
             expected = f"expected {rule.least:g} to {rule.most:g}"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from typing import Any
+
 from viper.schema import RunWarning, ToolCall, Trial
 from viper.strategies import model_role
 from viper.strategies.answers import wrong_type
@@ -54,6 +57,12 @@ def warnings_of(
     answer = None if answering is None else answering.answer
     if answering is None or answer is None:
         return tuple(warnings)
+    named = context.media.named_images
+    if answering.program and len(named) > 1:
+        arguments = [(call.args, call.kwargs) for call in answering.tool_calls]
+        if unused := named.keys() - set(_pictures(arguments)):
+            text = f"The program looked at {len(named) - len(unused)} of {len(named)} pictures."
+            warnings.append(RunWarning("unused_pictures", text, {"pictures": sorted(unused)}))
     if doubt := components.doubts.get(model_role(strategy)):
         warnings.append(RunWarning("weak_model", doubt))
     if fallback is not None:
@@ -77,6 +86,16 @@ def warnings_of(
             warnings.append(RunWarning("weak_evidence", text, detail))
             break
     return tuple(warnings)
+
+
+def _pictures(value: Any) -> Iterator[str]:
+    """Yield the ids of the pictures that a JSON value of a trace refers to."""
+    if isinstance(value, Mapping):
+        if {"kind", "fields"} <= value.keys() and value["fields"]:
+            yield str(value["fields"][0])
+        value = list(value.values())
+    for item in value if isinstance(value, list | tuple) else ():
+        yield from _pictures(item)
 
 
 def sought(call: ToolCall) -> str:

@@ -87,7 +87,7 @@ def test_render_command_writes_pictures_and_ground_truth(tmp_path):
     args = ["--split", "test", "--index", "7", "--count", "2", "--out", str(tmp_path / "new")]
     result = CliRunner().invoke(render, args, catch_exceptions=False)
     paths = [tmp_path / "new" / f"test-00000{i}.png" for i in (7, 8)]
-    assert result.output.split() == [str(path) for path in paths]
+    assert result.stdout.split() == [str(path) for path in paths]
     still = render_scene(sample_scene("test", 8))
     assert np.array_equal(np.array(Image.open(paths[1])), still.image)
     record = json.loads(paths[1].with_suffix(".json").read_text())

@@ -128,6 +128,16 @@ def test_a_count_of_nothing_is_no_guess() -> None:
         assert bench.reasoner.run(picture(), "how many pyramids are there?").warnings == ()
 
 
+def test_the_candidate_that_is_the_answer_counts_and_not_the_best_one() -> None:
+    second = """def execute_command(image):
+    return sort_patches_left_to_right(ImagePatch(image).find("ring"))[1]
+"""
+    with Bench([second]) as bench:
+        result = bench.reasoner.run(picture(), "the second ring from the left")
+    assert kinds(result.warnings) == ["weak_evidence"]
+    assert result.warnings[0].detail["score"] == 0.25
+
+
 def test_what_only_a_lowered_threshold_let_pass_is_weak_evidence() -> None:
     with Bench([GUESSING]) as bench:
         result = bench.reasoner.run(picture(), "what color is the faint ball?")

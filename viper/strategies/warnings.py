@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from viper.schema import RunWarning, ToolCall, Trial
+import numpy as np
+
+from viper.record import outside
+from viper.schema import Answer, RunWarning, ToolCall, Trial
 from viper.strategies import model_role
 from viper.strategies.answers import wrong_type
 from viper.strategies.base import Components, RunContext
@@ -80,12 +83,23 @@ def warnings_of(
         schedule = settings.sensitivities.get(call.judged_by or "")
         if schedule is None or not call.scores or call.rejected_by is not None:
             continue
-        if call.scores[0] < schedule.start:
-            text = f"{sought(call)} has a score of {call.scores[0]:.2f} only."
-            detail = {"call": call.index, "score": call.scores[0], "usual": schedule.start}
+        score = _score_of(answer, call, context.media.sizes)
+        if score < schedule.start:
+            text = f"{sought(call)} has a score of {score:.2f} only."
+            detail = {"call": call.index, "score": score, "usual": schedule.start}
             warnings.append(RunWarning("weak_evidence", text, detail))
             break
     return tuple(warnings)
+
+
+def _score_of(answer: Answer, call: ToolCall, sizes: Mapping[str, tuple[int, int]]) -> float:
+    """Return the score of the candidate that is the answer, or else of the best one."""
+    results = outside(call.result, sizes)
+    for each, score in zip(results if isinstance(results, list) else (), call.scores, strict=False):
+        box = each.get("box") if isinstance(each, dict) else None
+        if box and answer.box and np.allclose(box, answer.box, atol=0.5):  # pixels
+            return score
+    return call.scores[0]
 
 
 def _pictures(value: Any) -> Iterator[str]:

@@ -54,11 +54,11 @@ class Keywords(TypedDict, total=False):
     router: str | None
     """Method by which the router ranks functions. Default: 'bm25'."""
     max_llm_calls: int | None
-    """Maximum number of requests to the program writer for one query; 0 means no limit. Default: 0."""
+    """Maximum number of requests to language models for one query, those of tools included; 0 means no limit. Default: 0."""
     max_llm_tokens: int | None
-    """Number of tokens for one query after which the program writer gets no request; 0 means no limit. Default: 0."""
+    """Number of tokens for one query after which no language model gets a request; 0 means no limit. Default: 0."""
     max_cost_usd: float | None
-    """Maximum cost of one query in US dollars, if the price of the model is known; 0 means no limit. Default: 0.0."""
+    """Cost of one query in US dollars after which no language model gets a request, if prices are known; 0 means no limit. Default: 0.0."""
     fallback: str | None
     """Source of the answer if every trial failed; such answers are marked. Default: 'none'."""
     average_box: tuple[float, ...] | None

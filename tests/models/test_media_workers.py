@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests import hostile_media
 from tests.processes import descendants
 from viper.data.own import PICTURE_SUFFIXES
 from viper.errors import CancelledError, MediaError
@@ -33,19 +34,9 @@ def frames(count: int) -> Any:
 
 @pytest.fixture
 def slow(tmp_path: Path) -> Path:
-    """A TIFF whose pages are a chain of 200,000 directories that leads to no end."""
+    """A TIFF whose pages are a chain of 60,000 directories that leads to no end."""
     path = tmp_path / "slow.tif"
-    Image.fromarray(RAMP).save(path)
-    data = bytearray(path.read_bytes())
-    first = struct.unpack("<I", data[4:8])[0]
-    count = struct.unpack("<H", data[first : first + 2])[0]
-    directory = bytes(data[first : first + 2 + 12 * count])
-    at = len(data)
-    data[first + 2 + 12 * count : first + 6 + 12 * count] = struct.pack("<I", at)
-    for _ in range(60_000):
-        at += len(directory) + 4
-        data += directory + struct.pack("<I", at)
-    path.write_bytes(data)
+    hostile_media.tiff(path)
     return path
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from tests.prompting.textual import textual
 from viper.api import api_set
+from viper.api.spec import Listing
 from viper.errors import UnknownNameError
 from viper.prompting import builder as builder_module
 from viper.prompting.builder import (
@@ -71,6 +72,15 @@ def test_golden(task: str, style: str) -> None:
     assert text == golden.read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("task", QUERIES)
+def test_profiles_that_print_the_whole_api_ask_as_before(task: str) -> None:
+    query = QUERIES[task]
+    examples = [example("the first", task, query.options), example("the second", task)]
+    entries, whole = api_set("abstract").entries(task)[-1:], Listing(whole=True)
+    text = build_prompt(query, entries, examples, style="chat", feedback=FEEDBACK, listing=whole)
+    assert f"{text}\n" == (GOLDEN / f"{task}.whole.txt").read_text(encoding="utf-8")
+
+
 def test_compact_is_what_the_writer_was_trained_on() -> None:
     entries = api_set("abstract").entries("choice")
     query, shown = QUERIES["choice"], [example("why?", "choice", ("a", "b"))]
@@ -107,12 +117,14 @@ def test_dollars_and_braces_of_a_query_stay_as_they_are() -> None:
 
 
 def test_guidelines_say_what_a_task_returns() -> None:
-    assert "Return one ImagePatch" in guidelines_for("ground")
-    assert "truth value" in guidelines_for("question")
-    assert "possible answers, word for word" in guidelines_for("choice")
-    assert "execute_command(video, question, possible_answers)" in guidelines_for("choice")
-    assert "y grows upwards" in guidelines_for("choice")
-    assert "y grows upwards" not in guidelines_for("choice", sees_patches=False)
+    rules = {task: guidelines_for(query) for task, query in QUERIES.items()}
+    assert "Return one ImagePatch" in rules["ground"]
+    assert "truth value" in rules["question"]
+    assert "possible answers, word for word" in rules["choice"]
+    assert "execute_command(video, question, possible_answers)" in rules["choice"]
+    assert "y grows upwards" in rules["choice"]
+    assert "y grows upwards" not in guidelines_for(QUERIES["choice"], sees_patches=False)
+    assert "y grows upwards" not in guidelines_for(QUERIES["choice"], with_common=False)
 
 
 def test_feedback_without_a_line() -> None:

@@ -18,7 +18,7 @@ from viper.env.tasks import EnvTask
 from viper.errors import UsageError
 from viper.models.llm.messages import Picture
 from viper.models.media import media_from
-from viper.prompting.exploring import FINAL, VARIABLES, asked
+from viper.prompting.exploring import FINAL, asked
 from viper.prompting.router import overview
 from viper.prompting.template import MODULE_NAMES, fill
 from viper.reasoner import Reasoner, RunOptions
@@ -246,7 +246,7 @@ def opening(query: Query, components: Components, api: str, rules: Rules) -> str
     if not rules.instructions:
         return asked(query)
     values = {
-        "variables": VARIABLES[query.media],
+        "variables": fill(f"variables_{query.media}", {}).strip(),
         "final": FINAL,
         "turns": str(rules.turns),
         "modules": MODULE_NAMES,

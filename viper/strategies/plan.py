@@ -36,6 +36,7 @@ from viper.strategies.prompts import (
     fit_prompt,
     program_prompt,
     query_for_prompt,
+    sees_pictures,
 )
 from viper.strategies.settings import RunSettings
 
@@ -158,7 +159,8 @@ def plan_prompt(components: Components, context: RunContext) -> FittedPrompt:
     query, settings = query_for_prompt(context.query), context.settings
 
     def build(names: Sequence[ApiEntry], demonstrations: Sequence[Demonstration]) -> Prompt:
-        return build_plan_prompt(query, names, *by_polarity(demonstrations, settings), style=style)
+        shown, sees = by_polarity(demonstrations, settings), sees_pictures("planner", components)
+        return build_plan_prompt(query, names, *shown, style=style, sees=sees)
 
     best = _best(components, context, "plan")
     return fit_prompt(components, context, best, build, role="planner")

@@ -147,6 +147,18 @@ def test_a_model_that_sees_is_told_what_for(embedded: Reasoner) -> None:
     assert "at the top has the largest y" in prompt(embedded, "question", "look")[0]
 
 
+@pytest.mark.parametrize("strategy", ["program", "explore"])
+def test_the_prompt_that_is_shown_is_the_one_that_is_sent(strategy: str) -> None:
+    writer = ScriptedLLM(["The answer is 2."] * 9, sees_pictures=True)
+    parts = with_writer("embedded", trials=1, self_tune=False)
+    with Reasoner(replace(parts, models={"llm": writer}), preload=False) as reasoner:
+        media, query, options = QUERIES["question"]
+        shown = reasoner.prompt(media, query, strategy=strategy, **options)
+        reasoner.run(media, query, strategy=strategy, **options)
+    sent = writer.calls[0].prompt
+    assert re.sub("Caption: .*", "", sent) == re.sub("Caption: .*", "", shown)
+
+
 def test_line_programs_are_asked_for_by_their_modules() -> None:
     with Reasoner(with_writer("endpoint", api="visprog"), preload=False) as reasoner:
         text = "".join(prompt(reasoner, "edit"))

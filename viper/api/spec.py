@@ -56,10 +56,8 @@ class Listing:
 
     def advice(self, text: str) -> str:
         """Return a text without the lines that mention a missing name as code."""
-        lines = (
-            (line, set(re.findall(r"`(\w+)", line))) for line in text.splitlines(keepends=True)
-        )
-        return "".join(line for line, names in lines if not names & self.missing)
+        lines, names = text.splitlines(keepends=True), re.compile(r"`(\w+)")
+        return "".join(each for each in lines if self.missing.isdisjoint(names.findall(each)))
 
 
 # All names of a query in the system message.

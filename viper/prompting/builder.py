@@ -45,7 +45,6 @@ from viper.schema import PROMPT_STYLES, Example, Failure, Query, ToolCall
 # Kinds of query with a template of careful programs; the other tasks have one way of answering.
 _CAREFUL = ("ground", "question", "choice", "open", "images")
 _BLOCK = "\n\n```python"
-_CALL = re.compile(r"\b([a-z_]+)\(")
 
 # In solved queries: comments on lines of their own, and lists that may be empty.
 _COMMENT = re.compile(r"\n[ \t]*#.*")
@@ -114,8 +113,7 @@ def build_prompt(
         )
     is_whole = lines or listing.whole or style != "chat"
     if lines:
-        several = "images" if query.media == "images" else "image"
-        pictures = fill(f"pictures_{several}", {}).strip()
+        pictures = fill("pictures" if query.media == "images" else "picture", {}).strip()
         parts = ("guidelines_lines", f"guidelines_{query.task}_lines")
         rules = "\n".join(fill(part, {"pictures": pictures}).strip() for part in parts)
     else:
@@ -274,7 +272,7 @@ def _careful_examples(query: Query, entries: Sequence[ApiEntry], listing: Listin
         return ""
     heading, *programs = fill(f"careful_{kind}", {}).strip().split(_BLOCK)
     known = {*dir(builtins), ENTRY, *(entry.name for entry in (*listing.common, *entries))}
-    fitting = [text for text in programs if known.issuperset(_CALL.findall(text))]
+    fitting = [text for text in programs if known.issuperset(re.findall(r"\b([a-z_]+)\(", text))]
     return _BLOCK.join((heading, *fitting)) + "\n\n" if fitting else ""
 
 

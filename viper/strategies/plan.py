@@ -155,11 +155,14 @@ def plan_prompt(components: Components, context: RunContext) -> FittedPrompt:
     Raises:
         UsageError: as :func:`planner_of`.
     """
-    _, style = planner_of(components, context.settings)
+    (_, style), sees = (
+        planner_of(components, context.settings),
+        sees_pictures("planner", components),
+    )
     query, settings = query_for_prompt(context.query), context.settings
 
     def build(names: Sequence[ApiEntry], demonstrations: Sequence[Demonstration]) -> Prompt:
-        shown, sees = by_polarity(demonstrations, settings), sees_pictures("planner", components)
+        shown = by_polarity(demonstrations, settings)
         return build_plan_prompt(query, names, *shown, style=style, sees=sees)
 
     best = _best(components, context, "plan")

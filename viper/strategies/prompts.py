@@ -259,22 +259,20 @@ def names_for(
     Args:
         api: another API than that of the settings.
     """
-    task, whole = query_for_prompt(query).task, settings.api_text == "whole"
-    names = components.library.api_set(api or settings.api)
-    entries = names.entries(task)
+    task, names = query_for_prompt(query).task, components.library.api_set(api or settings.api)
+    entries, whole = names.entries(task), settings.api_text == "whole"
     if whole or settings.prompt_style == "compact":
         return entries, Listing(whole=whole, facts=components.facts)
     if task == "edit" and not names.lines:
         edits = api_set("visprog+look").entries(task)
         entries += tuple(e for e in edits if e.name in _EDITS and e not in entries)
     every = dict.fromkeys(chain.from_iterable(map(names.entries, _COMMON)))
-    missing = {
-        e for e in (*every, *entries) if e.needs not in ("", *components.toolbox.models.roles)
-    }
+    roles = ("", *components.toolbox.models.roles)
+    common = tuple(entry for entry in every if entry.needs in roles)
+    listed = tuple(entry for entry in entries if entry.needs in roles)
+    missing = {e.name for e in (*every, *entries)} - {e.name for e in (*common, *listed)}
     is_stable = settings.list_api and not settings.api_budget and not names.lines
-    common = tuple(entry for entry in every if is_stable and entry not in missing)
-    form = Listing(common, frozenset(entry.name for entry in missing), facts=components.facts)
-    return tuple(entry for entry in entries if entry not in missing), form
+    return listed, Listing(common if is_stable else (), frozenset(missing), facts=components.facts)
 
 
 def shown_to(role: str, prompt: Prompt, components: Components, context: RunContext) -> Prompt:

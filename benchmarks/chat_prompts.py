@@ -80,7 +80,8 @@ def main() -> None:
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     chosen = data_set(given.name)
-    samples = chosen.samples(DatasetSpec(split=given.split, limit=given.limit))
+    written = len([*given.folder.glob("*.prompt.txt")]) if given.step == "score" else 0
+    samples = chosen.samples(DatasetSpec(split=given.split, limit=written or given.limit))
     prompts: dict[Path, tuple[str, str, str]] = {}
     right, kinds, count = Counter[str](), Counter[str](), Counter[str]()
     for number, sample in enumerate(samples):

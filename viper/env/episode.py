@@ -28,7 +28,7 @@ from viper.strategies.answers import read_answer, wrong_type
 from viper.strategies.base import Components
 from viper.strategies.explore.environment import OPENING, Environment
 from viper.strategies.program import ENTRY, program_arguments
-from viper.strategies.prompts import pictures_and_caption
+from viper.strategies.prompts import names_for, pictures_and_caption
 from viper.tools.tool_functions import TOOL_FUNCTIONS
 
 # Most other scenes on which code is verified: a constant answer to a yes/no query passes all of
@@ -253,7 +253,7 @@ def opening(query: Query, components: Components, api: str, rules: Rules) -> str
         "asked": asked(query),
     }
     room = rules.instructions - len(fill("act", {**values, "api": ""}))
-    entries = components.library.api_set(api).entries(query.task)
+    entries, _ = names_for(components, query, components.settings, api)
     return fill("act", {**values, "api": overview(entries, query.text, room)})
 
 

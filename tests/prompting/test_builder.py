@@ -6,6 +6,7 @@ After an intended change run the tests with ``VIPER_UPDATE_GOLDEN=1`` and review
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -151,3 +152,16 @@ def test_information_as_text() -> None:
     assert info_text("a\n b") == "a b"
     assert info_text({"x": ["a", "b"], "y": True}) == "x: a; b; y: True"
     assert info_text(None) == "None"
+
+
+def test_an_example_that_failed_keeps_its_mistake() -> None:
+    program = (
+        "def execute_command(image):\n    image_patch = ImagePatch(image)\n"
+        "    cups = image_patch.find('cup')\n    # the surest\n    return cups[0]\n"
+    )
+    shown = replace(example("the first cup", "ground"), program=program)
+    failed = replace(shown, critique="cups may be empty", polarity="incorrect")
+    text = build_prompt(QUERIES["ground"], (), [shown], [failed], style="chat", plan="1. look")
+    solved, wrong = text.split("## Programs that did not work")
+    assert "return (cups or [image_patch])[0]" in solved and "# the surest" not in solved
+    assert "return cups[0]" in wrong and "Why it fails: cups may be empty" in wrong

@@ -122,8 +122,7 @@ def build_prompt(
     if plan:
         rules = f"{rules}\n{fill('guidelines_plan', {}).strip()}"
     if not is_whole:
-        rules = listing.advice(rules)
-        examples, incorrect = _fitting(query, examples), _fitting(query, incorrect)
+        rules, examples = listing.advice(rules), _fitting(query, examples)
     texts = (render(entries), "") if is_whole else listing.texts(entries)
     values = {
         "api": texts[0],
@@ -189,10 +188,9 @@ def guidelines_for(query: Query, sees_patches: bool = True, with_common: bool = 
         with_common: False if the common ones stand in the system message.
     """
     parts = ["guidelines", *(["guidelines_patches"] if sees_patches else [])] * with_common
-    own = (
-        "rules_ground" if query.task == "ground" and not with_common else f"guidelines_{query.task}"
-    )
-    parts += [*(["guidelines_images"] if query.media == "images" else []), own]
+    own = "rules" if query.task == "ground" and not with_common else "guidelines"
+    parts += ["guidelines_images"] if query.media == "images" else []
+    parts += [f"{own}_{query.task}"]
     parts += ["guidelines_open"] if is_open_video(query) else []
     values = {"entry_point": entry_point(query.task, query.media), "modules": MODULE_NAMES}
     return "\n".join(fill(part, values).strip() for part in parts)

@@ -155,10 +155,8 @@ def plan_prompt(components: Components, context: RunContext) -> FittedPrompt:
     Raises:
         UsageError: as :func:`planner_of`.
     """
-    (_, style), sees = (
-        planner_of(components, context.settings),
-        sees_pictures("planner", components),
-    )
+    _, style = planner_of(components, context.settings)
+    sees = sees_pictures("planner", components)
     query, settings = query_for_prompt(context.query), context.settings
 
     def build(names: Sequence[ApiEntry], demonstrations: Sequence[Demonstration]) -> Prompt:

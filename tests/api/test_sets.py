@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from viper.api import REGISTRY, api_set, routine
+from viper.api.registry import ALL_TASKS
 from viper.api.sets import TOOL_SETS, ApiEntry, api_names, split_example, summary_of
 from viper.errors import UnknownNameError, UsageError
+from viper.tools.models import ROLES
 
 
 def names(api: str, task: str) -> list[str]:
@@ -128,3 +130,15 @@ def test_docstring_parts() -> None:
     assert summary_of("") == ""
     assert split_example("One.\n\nTwo.") == ("One.\n\nTwo.", "")
     assert split_example("One.\n\nExample:\n    a\n      b") == ("One.", "a\n  b")
+
+
+def test_names_need_roles_that_profiles_have() -> None:
+    apis = "+".join(sorted(api_names()))
+    entries = {each for task in ALL_TASKS for each in api_set(apis).entries(task)}
+    assert {each.needs for each in entries} <= {"", *ROLES}
+    needs = {(each.owner, each.name): each.needs for each in entries}
+    assert needs["ImagePatch", "find"] == "detector"
+    assert needs["ImagePatch", "simple_query"] == "vqa"
+    assert needs["VideoSegment", "simple_query"] == "video"
+    assert needs[None, "is_on"] == needs["ImagePatch", "compute_depth"] == "depth"
+    assert needs[None, "REPLACE"] == "inpainter" and needs[None, "distance"] == ""

@@ -6,12 +6,14 @@ After an intended change run the tests with ``VIPER_UPDATE_GOLDEN=1`` and review
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.prompting.textual import textual
 from viper.api import api_set
+from viper.api.spec import Listing
 from viper.errors import UnknownNameError
 from viper.prompting import builder as builder_module
 from viper.prompting.builder import (
@@ -71,6 +73,15 @@ def test_golden(task: str, style: str) -> None:
     assert text == golden.read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("task", QUERIES)
+def test_profiles_that_print_the_whole_api_ask_as_before(task: str) -> None:
+    query = QUERIES[task]
+    examples = [example("the first", task, query.options), example("the second", task)]
+    entries, whole = api_set("abstract").entries(task)[-1:], Listing(whole=True)
+    text = build_prompt(query, entries, examples, style="chat", feedback=FEEDBACK, listing=whole)
+    assert f"{text}\n" == (GOLDEN / f"{task}.whole.txt").read_text(encoding="utf-8")
+
+
 def test_compact_is_what_the_writer_was_trained_on() -> None:
     entries = api_set("abstract").entries("choice")
     query, shown = QUERIES["choice"], [example("why?", "choice", ("a", "b"))]
@@ -107,12 +118,14 @@ def test_dollars_and_braces_of_a_query_stay_as_they_are() -> None:
 
 
 def test_guidelines_say_what_a_task_returns() -> None:
-    assert "Return one ImagePatch" in guidelines_for("ground")
-    assert "truth value" in guidelines_for("question")
-    assert "possible answers, word for word" in guidelines_for("choice")
-    assert "execute_command(video, question, possible_answers)" in guidelines_for("choice")
-    assert "y grows upwards" in guidelines_for("choice")
-    assert "y grows upwards" not in guidelines_for("choice", sees_patches=False)
+    rules = {task: guidelines_for(query) for task, query in QUERIES.items()}
+    assert "Return one ImagePatch" in rules["ground"]
+    assert "truth value" in rules["question"]
+    assert "possible answers, word for word" in rules["choice"]
+    assert "execute_command(video, question, possible_answers)" in rules["choice"]
+    assert "y grows upwards" in rules["choice"]
+    assert "y grows upwards" not in guidelines_for(QUERIES["choice"], sees_patches=False)
+    assert "y grows upwards" not in guidelines_for(QUERIES["choice"], with_common=False)
 
 
 def test_feedback_without_a_line() -> None:
@@ -139,3 +152,16 @@ def test_information_as_text() -> None:
     assert info_text("a\n b") == "a b"
     assert info_text({"x": ["a", "b"], "y": True}) == "x: a; b; y: True"
     assert info_text(None) == "None"
+
+
+def test_an_example_that_failed_keeps_its_mistake() -> None:
+    program = (
+        "def execute_command(image):\n    image_patch = ImagePatch(image)\n"
+        "    cups = image_patch.find('cup')\n    # the surest\n    return cups[0]\n"
+    )
+    shown = replace(example("the first cup", "ground"), program=program)
+    failed = replace(shown, critique="cups may be empty", polarity="incorrect")
+    text = build_prompt(QUERIES["ground"], (), [shown], [failed], style="chat", plan="1. look")
+    solved, wrong = text.split("## Programs that did not work")
+    assert "return (cups or [image_patch])[0]" in solved and "# the surest" not in solved
+    assert "return cups[0]" in wrong and "Why it fails: cups may be empty" in wrong

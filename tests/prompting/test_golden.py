@@ -13,6 +13,7 @@ import pytest
 
 from tests.prompting.textual import textual
 from viper.api import api_set
+from viper.api.spec import UNSHARED, Listing
 from viper.models.llm.scripted import ScriptedLLM
 from viper.prompting import exploring as exploring_module
 from viper.prompting import seeking as seeking_module
@@ -72,7 +73,7 @@ REFLECTION = Reflection(
 )
 
 
-def explored(task: str, style: str, is_last: bool) -> str:
+def explored(task: str, style: str, is_last: bool, listing: Listing = UNSHARED) -> str:
     query = QUERIES[task]
     return explore_prompt(
         query,
@@ -82,6 +83,7 @@ def explored(task: str, style: str, is_last: bool) -> str:
         style=style,
         is_last=is_last,
         hint="two" if is_last else "",
+        listing=listing,
     )
 
 
@@ -117,6 +119,7 @@ def all_prompts() -> dict[str, str]:
         for task in QUERIES:
             prompts[f"explore.{task}.{style}"] = explored(task, style, False)
             prompts[f"explore.{task}.{style}.last"] = explored(task, style, True)
+            prompts[f"explore.{task}.whole"] = explored(task, "chat", False, Listing(whole=True))
         prompts[f"seek_split.{style}"] = split_prompt(query, style)
         prompts[f"seek_plan.{style}"] = plan_prompt(query, known, ACTIONS, DECISIONS, style)
         prompts[f"seek_judge.{style}"] = judge_prompt(

@@ -12,6 +12,7 @@ import pytest
 from tests.prompting.test_builder import FEEDBACK, GOLDEN, QUERIES, UPDATE, example
 from tests.prompting.textual import textual
 from viper.api import api_set
+from viper.api.spec import Listing
 from viper.errors import UnknownNameError
 from viper.prompting import builder as builder_module
 from viper.prompting import plans as plans_module
@@ -67,14 +68,26 @@ def test_golden_plan_prompt(task: str, style: str) -> None:
     )
 
 
-@pytest.mark.parametrize("style", ["chat", "full", "compact"])
+@pytest.mark.parametrize("style", ["chat", "full", "compact", "whole"])
 @pytest.mark.parametrize("task", ["ground", "choice"])
 def test_golden_prompt_for_the_program(task: str, style: str) -> None:
-    entries = api_set("abstract").entries(task)[-1:]
+    entries, is_whole = api_set("abstract").entries(task)[-1:], style == "whole"
     text = build_prompt(
-        QUERIES[task], entries, *shown(task), plan=PLAN, style=style, feedback=FEEDBACK
+        QUERIES[task],
+        entries,
+        *shown(task),
+        plan=PLAN,
+        style="chat" if is_whole else style,
+        feedback=FEEDBACK,
+        listing=Listing(whole=is_whole),
     )
     check(f"planned.{task}.{style}", text)
+
+
+def test_a_planner_that_sees_is_not_told_that_it_does_not() -> None:
+    entries = api_set("abstract").entries("ground")
+    texts = [build_plan_prompt(QUERIES["ground"], entries, sees=sees) for sees in (False, True)]
+    assert ["sees any pixels" in text for text in texts] == [True, False]
 
 
 @pytest.mark.parametrize("style", ["chat", "full", "compact"])

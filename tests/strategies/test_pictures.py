@@ -250,3 +250,11 @@ def test_the_writer_is_asked_for_lines() -> None:
 )
 def test_tasks_by_their_wording(text: str, task: str) -> None:
     assert resolve_task(Query(text))[0] == task
+
+
+@pytest.mark.parametrize("change", ["BGBLUR(image, cubes)", "grayscale(ImagePatch(image))"])
+def test_functions_that_prompts_list_for_edits_give_the_answer(bench: Bench, change: str) -> None:
+    cubes = 'cubes = ImagePatch(image).find("cube")'
+    found = run(bench, f"def execute_command(image):\n    {cubes}\n    return {change}", "edit")
+    assert found.answer is not None and found.answer.kind == "image"
+    assert found.picture is not None and found.picture.shape == (HEIGHT, WIDTH, 3)

@@ -153,7 +153,7 @@ class ImagePatch:
     def cropped_image(self) -> NDArray[np.uint8]:
         return self._call("pixels", self)
 
-    @method(ALL_TASKS)
+    @method(ALL_TASKS, needs="detector")
     def find(self, object_name: str) -> list[ImagePatch]:
         """Find all objects of a name.
 
@@ -177,7 +177,7 @@ class ImagePatch:
         patches[:] = [ImagePatch._at(self._handle, *patch._box) for patch in patches]
         return patches
 
-    @method(ALL_TASKS)
+    @method(ALL_TASKS, needs="detector")
     def exists(self, object_name: str) -> bool:
         """Check whether an object is there.
 
@@ -192,7 +192,7 @@ class ImagePatch:
         text(object_name, "object_name")
         return not self._is_empty() and bool(self._call("exists", self, object_name))
 
-    @method(ALL_TASKS)
+    @method(ALL_TASKS, needs="matcher")
     def verify_property(self, object_name: str, visual_property: str) -> bool:
         """Verify a property of an object.
 
@@ -213,7 +213,7 @@ class ImagePatch:
             return False
         return bool(self._call("verify_property", self, object_name, visual_property))
 
-    @method((*ANSWER_TASKS, "choice"), hide=("prefix",))
+    @method((*ANSWER_TASKS, "choice"), hide=("prefix",), needs="matcher")
     def best_text_match(self, option_list: Sequence[str], prefix: str | None = None) -> str:
         """Pick the text that fits best.
 
@@ -234,7 +234,7 @@ class ImagePatch:
         whole = [f"{lead} {option}" for option in options]
         return options[whole.index(self._call("best_text_match", self, whole))]
 
-    @method(ALL_TASKS)
+    @method(ALL_TASKS, needs="vqa")
     def simple_query(self, question: str | None = None) -> str:
         """Ask a question about the patch.
 
@@ -254,7 +254,7 @@ class ImagePatch:
             text(question, "question")
         return str(self._call("simple_query", self, question))
 
-    @method(("question", "ground", "statement"), api="dwim")
+    @method(("question", "ground", "statement"), api="dwim", needs="vqa")
     def complex_query(self, question: str) -> str:
         """Ask for an answer in a sentence.
 
@@ -270,7 +270,7 @@ class ImagePatch:
         """
         return str(self._call("complex_query", self, text(question, "question")))
 
-    @method(("question", "ground", "statement"), api="dwim")
+    @method(("question", "ground", "statement"), api="dwim", needs="vqa")
     def caption(self) -> str:
         """Describe the patch in a sentence.
 
@@ -283,7 +283,7 @@ class ImagePatch:
         """
         return str(self._call("caption_image", self))
 
-    @method(ALL_TASKS)
+    @method(ALL_TASKS, needs="depth")
     def compute_depth(self) -> float:
         """Measure the depth of the patch.
 
@@ -338,7 +338,7 @@ class ImagePatch:
         apart = self.left > right or self.right < left or self.lower > upper or self.upper < lower
         return not apart
 
-    @method(ANSWER_TASKS, hide=("long_answer",))
+    @method(ANSWER_TASKS, hide=("long_answer",), needs="text")
     def llm_query(self, question: str, long_answer: bool = True) -> str:
         """Ask the language model.
 

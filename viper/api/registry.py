@@ -70,12 +70,15 @@ class Visibility:
     Attributes:
         hide: parameters that the compact text leaves out.
         summary: its words in the compact text; "" takes the first line of the docstring.
+        needs: the role of the model that it asks, see :data:`viper.tools.models.ROLES`; "" if it
+            asks none, or one of several.
     """
 
     tasks: tuple[str, ...]
     apis: tuple[str, ...]
     hide: tuple[str, ...] = ()
     summary: str = ""
+    needs: str = ""
 
 
 @dataclass(frozen=True)
@@ -176,6 +179,7 @@ def routine(
     api: str | Sequence[str] = ...,
     hide: Sequence[str] = ...,
     summary: str = ...,
+    needs: str = ...,
 ) -> Callable[[Function], Function]: ...
 def routine(
     tasks: Any = ALL_TASKS,
@@ -184,6 +188,7 @@ def routine(
     api: str | Sequence[str] = "abstract",
     hide: Sequence[str] = (),
     summary: str = "",
+    needs: str = "",
 ) -> Any:
     """Register a function as a name that programs may call; plain ``@routine`` lists it always.
 
@@ -193,6 +198,7 @@ def routine(
         api: the API or APIs it belongs to.
         hide: parameters that the compact text leaves out.
         summary: words of the compact text; the first line of the docstring by default.
+        needs: the role of the model that it asks; prompts list it only if a model has the role.
 
     Raises:
         UsageError: the name is in use, or an annotation or the docstring is missing.
@@ -200,7 +206,7 @@ def routine(
 
     def register(function: Function) -> Function:
         listed = ALL_TASKS if callable(tasks) else _names(tasks)
-        visibility = Visibility(listed, _names(api), tuple(hide), summary)
+        visibility = Visibility(listed, _names(api), tuple(hide), summary, needs)
         _CURRENT.get().add(Routine(function.__name__, function, visibility, tool))
         return function
 
@@ -213,12 +219,13 @@ def method(
     api: str | Sequence[str] = "vipergpt",
     hide: Sequence[str] = (),
     summary: str = "",
+    needs: str = "",
 ) -> Callable[[Function], Function]:
     """Mark a method of an API class as listed in prompts; parameters as in :func:`routine`."""
 
     def mark(function: Function) -> Function:
         check_documented(function.__qualname__, function)
-        visibility = Visibility(tuple(tasks), _names(api), tuple(hide), summary)
+        visibility = Visibility(tuple(tasks), _names(api), tuple(hide), summary, needs)
         setattr(function, _MARK, visibility)
         return function
 

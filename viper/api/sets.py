@@ -78,6 +78,7 @@ class ApiEntry:
             with a lower-case first letter and no final period.
         docstring: the docstring without its example.
         example: the worked example (dedented source), or "".
+        needs: the role of the model that it asks, or "".
         brief: listed as one line even if the other names are listed in full.
     """
 
@@ -88,6 +89,7 @@ class ApiEntry:
     summary: str
     docstring: str
     example: str
+    needs: str = ""
     brief: bool = False
 
     @property
@@ -197,7 +199,7 @@ def _entry(
     parameters, returns = registry.signature_of(function, visibility.hide)
     docstring, example = split_example(inspect.getdoc(function) or "")
     summary = visibility.summary or summary_of(docstring)
-    return ApiEntry(name, owner, parameters, returns, summary, docstring, example)
+    return ApiEntry(name, owner, parameters, returns, summary, docstring, example, visibility.needs)
 
 
 def summary_of(docstring: str) -> str:

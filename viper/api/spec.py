@@ -1,7 +1,7 @@
 """Prompt text of an API, rendered from its code.
 
 ``compact`` is one line per name, for small program writers. ``full`` is Python stubs with
-docstrings and worked examples, for large ones.
+docstrings and worked examples, for large ones. A :class:`Listing` decides what chat prompts print.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import hashlib
 import inspect
 import itertools
+import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from viper.api.registry import Parameter, signature_of
@@ -20,16 +22,64 @@ Detail = Literal["full", "compact"]
 
 _INDENT = "    "
 
+_CLASSES = tuple(owner.__name__ for owner in OWNERS)
 
-def render(entries: Sequence[ApiEntry], detail: Detail = "full") -> str:
-    """Return the API text of a prompt, without a final newline; "" for no entries."""
+
+@dataclass(frozen=True)
+class Listing:
+    """The form in which the prompts of a profile print its API.
+
+    Attributes:
+        common: the names in the system message, the same for every query, so that endpoints can
+            cache it; empty puts all names of a query there. The user's message holds the others.
+        missing: names of the API whose role no model has; lines of advice that mention one are
+            left out.
+        whole: print worked examples too, and all names of the query in the system message.
+        facts: what the profile says about its models; chat prompts show it.
+    """
+
+    common: tuple[ApiEntry, ...] = ()
+    missing: frozenset[str] = frozenset()
+    whole: bool = False
+    facts: str = ""
+
+    def texts(self, entries: Sequence[ApiEntry]) -> tuple[str, str]:
+        """Return the API of the system message and the section on further names of a query."""
+        if self.whole:
+            return render(entries), ""
+        common = self.common or tuple(entries)
+        shown = [replace(each, example="") for each in dict.fromkeys((*common, *entries))]
+        api, further = render(shown[: len(common)]), shown[len(common) :]
+        names = render(further, owners={entry.owner for entry in further})
+        section = f"## Further names for this query\n\n```python\n{names}\n```\n\n"
+        return api, section if further else ""
+
+    def advice(self, text: str) -> str:
+        """Return a text without the lines that mention a missing name as code."""
+        lines, names = text.splitlines(keepends=True), re.compile(r"`(\w+)")
+        return "".join(each for each in lines if self.missing.isdisjoint(names.findall(each)))
+
+
+# All names of a query in the system message.
+UNSHARED = Listing()
+
+
+def render(
+    entries: Sequence[ApiEntry], detail: Detail = "full", owners: Collection[str | None] = _CLASSES
+) -> str:
+    """Return the API text of a prompt, without a final newline; "" for no entries.
+
+    Args:
+        owners: classes that may be printed; a system message has described the others.
+    """
     if detail == "compact":
         return "\n".join(compact_line(entry) for entry in entries)
     full = [entry for entry in entries if not entry.brief]
     # The classes that an entry belongs to or mentions in a parameter or result.
     types = [[e.owner or "", e.returns, *(p.annotation for p in e.parameters)] for e in full]
     mentioned = "\n".join(itertools.chain(*types))
-    blocks = [_class_text(owner, full) for owner in OWNERS if owner.__name__ in mentioned]
+    classes = [each for each in OWNERS if each.__name__ in mentioned and each.__name__ in owners]
+    blocks = [_class_text(owner, full) for owner in classes]
     blocks += [_stub(entry) for entry in full if entry.owner is None]
     brief = [brief_line(entry) for entry in entries if entry.brief]
     if brief:

@@ -124,7 +124,7 @@ class VideoSegment:
         # A list's iterator, not a generator: a generator would hand its frame object to programs.
         return iter([self.frame_from_index(index) for index in range(self.num_frames)])
 
-    @method(_CHOICE, api="abstract", summary="part of the video during an event")
+    @method(_CHOICE, api="abstract", summary="part of the video during an event", needs="video")
     def get_video_segment_of_event(self, event: str) -> VideoSegment:
         """Return the part of the video during an event.
 
@@ -142,7 +142,7 @@ class VideoSegment:
         """
         return VideoSegment._at(self._handle, during(self._range, self._locate(event)))
 
-    @method(_CHOICE, api="abstract", summary="part of the video before an event")
+    @method(_CHOICE, api="abstract", summary="part of the video before an event", needs="video")
     def get_video_segment_before_event(self, event: str) -> VideoSegment:
         """Return the part of the video before an event.
 
@@ -161,7 +161,7 @@ class VideoSegment:
         """
         return VideoSegment._at(self._handle, before(self._range, self._locate(event)))
 
-    @method(_CHOICE, api="abstract", summary="part of the video after an event")
+    @method(_CHOICE, api="abstract", summary="part of the video after an event", needs="video")
     def get_video_segment_after_event(self, event: str) -> VideoSegment:
         """Return the part of the video after an event.
 
@@ -180,7 +180,7 @@ class VideoSegment:
         """
         return VideoSegment._at(self._handle, after(self._range, self._locate(event)))
 
-    @method(_CHOICE, api="abstract")
+    @method(_CHOICE, api="abstract", needs="video")
     def caption_video(self, question: str | None = None) -> str:
         """Describe what happens in the video.
 
@@ -196,7 +196,7 @@ class VideoSegment:
         """
         return self._ask("caption_video", question)
 
-    @method(_CHOICE, api=_BOTH)
+    @method(_CHOICE, api=_BOTH, needs="video")
     def simple_query(self, question: str | None = None) -> str:
         """Ask a question about the video.
 

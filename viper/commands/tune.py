@@ -30,6 +30,7 @@ from viper.reasoner import Reasoner, RunOptions
 from viper.storage.files import write_file
 from viper.strategies.explore import ExploreSettings
 from viper.strategies.explore.workflow import Workflow, step_of
+from viper.strategies.prompts import names_for
 from viper.tuning.agent import flags as flagging
 from viper.tuning.agent.masking import MaskedWorkflow, masked
 from viper.tuning.agent.training import TunedAgent, TuneSettings, losses, read_held_out, split, tune
@@ -373,7 +374,7 @@ def agent(options: AgentOptions, source: Path) -> None:
         )
     profile = cli.open_profile(options)
     tuned, style = tuned_of(profile, agent_role(profile))
-    api = profile.library().api_set(options.api or profile.document.run.api)
+    agent = profile.components()
     flags = flagging.majority(flagging.read_labels(options.flag_file)) if options.flag_file else {}
     if flags and not any(flagging.labels_by_index(episode, flags) for episode in successes):
         raise UsageError(
@@ -386,9 +387,11 @@ def agent(options: AgentOptions, source: Path) -> None:
         return [
             text
             for workflow in workflows
+            for names, listing in [names_for(agent, workflow.query, agent.settings)]
             for text in masked(
                 workflow,
-                api.entries(workflow.query.task),
+                names,
+                listing=listing,
                 style=style,
                 variant=variant,
                 rest=options.rest,

@@ -18,7 +18,7 @@ from viper.env.tasks import EnvTask
 from viper.errors import UsageError
 from viper.models.llm.messages import Picture
 from viper.models.media import media_from
-from viper.prompting.exploring import FINAL, VARIABLES, asked
+from viper.prompting.exploring import FINAL, asked
 from viper.prompting.router import overview
 from viper.prompting.template import MODULE_NAMES, fill
 from viper.reasoner import Reasoner, RunOptions
@@ -28,7 +28,7 @@ from viper.strategies.answers import read_answer, wrong_type
 from viper.strategies.base import Components
 from viper.strategies.explore.environment import OPENING, Environment
 from viper.strategies.program import ENTRY, program_arguments
-from viper.strategies.prompts import pictures_and_caption
+from viper.strategies.prompts import names_for, pictures_and_caption
 from viper.tools.tool_functions import TOOL_FUNCTIONS
 
 # Most other scenes on which code is verified: a constant answer to a yes/no query passes all of
@@ -246,14 +246,14 @@ def opening(query: Query, components: Components, api: str, rules: Rules) -> str
     if not rules.instructions:
         return asked(query)
     values = {
-        "variables": VARIABLES[query.media],
+        "variables": fill(f"variables_{query.media}", {}).strip(),
         "final": FINAL,
         "turns": str(rules.turns),
         "modules": MODULE_NAMES,
         "asked": asked(query),
     }
     room = rules.instructions - len(fill("act", {**values, "api": ""}))
-    entries = components.library.api_set(api).entries(query.task)
+    entries, _ = names_for(components, query, components.settings, api)
     return fill("act", {**values, "api": overview(entries, query.text, room)})
 
 

@@ -6,8 +6,10 @@
 There are three styles: ``compact`` (:mod:`viper.prompting.compact`, which uses no template) for
 small program writers trained on exactly that format, as the embedded one is,
 ``full`` for models that continue a file, and ``chat`` as a conversation with a model that follows
-instructions: the system message holds the API, the examples and the rules, the user's message the
-query. A failed program and what went wrong are further turns. A ``full`` prompt ends with
+instructions: the system message holds the API and the common rules and is the same for every query
+of a profile; the user's message holds the examples, the rules of the task and the query. Profiles
+that print the whole API have all but the query in the system message. A failed program and what
+went wrong are further turns. A ``full`` prompt ends with
 ``def execute_command(``, which the completion continues. The wording lives in ``templates/*.md``.
 
 Source: Stanić et al. 2024, A.3 (feedback) and A.4 (order of API, examples, guidelines, earlier
@@ -19,11 +21,12 @@ from __future__ import annotations
 import builtins
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from viper.api.registry import ANSWER_TASKS
 from viper.api.sets import ApiEntry
-from viper.api.spec import render
+from viper.api.spec import UNSHARED, Listing, render
 from viper.errors import UnknownNameError
 from viper.models.llm.messages import Prompt, assistant, user
 from viper.prompting.compact import (
@@ -40,15 +43,12 @@ from viper.sandbox import describe_failure
 from viper.schema import PROMPT_STYLES, Example, Failure, Query, ToolCall
 
 # Kinds of query with a template of careful programs; the other tasks have one way of answering.
-_CAREFUL = ("ground", "question", "choice", "open")
+_CAREFUL = ("ground", "question", "choice", "open", "images")
+_BLOCK = "\n\n```python"
 
-# Names of the query's pictures in line programs.
-_PICTURES = {
-    "image": "The picture of the query is `IMAGE`.",
-    "images": "The pictures of the query are `IMAGE1`, `IMAGE2` and so on, in their order; "
-    "of two, the first is also `LEFT` and the second `RIGHT`.",
-}
-
+# In solved queries: comments on lines of their own, and lists that may be empty.
+_COMMENT = re.compile(r"\n[ \t]*#.*")
+_FOUND = re.compile(r"\b(\w+) = [\w.]+\.find\(")
 
 # Greatest number of calls in a feedback, the last ones: the failure is near the end, and a loop
 # over objects would fill the prompt.
@@ -83,7 +83,7 @@ def build_prompt(
     plan: str = "",
     feedback: FailedProgram | None = None,
     lines: bool = False,
-    facts: str = "",
+    listing: Listing = UNSHARED,
 ) -> Prompt:
     """Build the prompt that asks for a program.
 
@@ -97,7 +97,7 @@ def build_prompt(
         feedback: shown before the query, in the chat style after it; the compact style uses one
             comment line for it.
         lines: the program consists of lines that call modules and has no entry point.
-        facts: what the profile says about its models; chat prompts show it.
+        listing: the form in which chat prompts print the API, and facts about the models.
 
     Raises:
         UnknownNameError: the style does not exist.
@@ -111,18 +111,22 @@ def build_prompt(
         return compact_document(
             entries, query.task, examples, query.text, query.options, failed, plan
         )
+    is_whole = lines or listing.whole or style != "chat"
     if lines:
-        pictures = _PICTURES.get(query.media, _PICTURES["image"])
+        pictures = fill("pictures" if query.media == "images" else "picture", {}).strip()
         parts = ("guidelines_lines", f"guidelines_{query.task}_lines")
         rules = "\n".join(fill(part, {"pictures": pictures}).strip() for part in parts)
     else:
         sees_patches = any(entry.owner == "ImagePatch" for entry in entries)
-        several = query.media == "images"
-        rules = guidelines_for(query.task, sees_patches, several, is_open_video(query))
+        rules = guidelines_for(query, sees_patches, with_common=is_whole)
     if plan:
         rules = f"{rules}\n{fill('guidelines_plan', {}).strip()}"
+    if not is_whole:
+        rules, examples = listing.advice(rules), _fitting(query, examples)
+    texts = (render(entries), "") if is_whole else listing.texts(entries)
     values = {
-        "api": render(entries, "full"),
+        "api": texts[0],
+        "further": texts[1],
         "entry_point": entry_point(query.task, query.media),
         "examples": _examples_text(examples, incorrect, style, is_planned=bool(plan)),
         "guidelines": rules,
@@ -132,10 +136,12 @@ def build_prompt(
         plan_section = f"\n\n## Plan\n\n{plan}" if plan else ""
         values |= {
             "query": chat_query(query) + plan_section,
-            "facts": facts_section(facts),
-            "careful": "" if lines else _careful_examples(query, entries),
+            "facts": facts_section(listing.advice(listing.facts)),
+            "careful": "" if lines else _careful_examples(query, entries, listing),
+            "rules": listing.advice(fill("rules", {"modules": MODULE_NAMES}).strip()),
         }
-        turns = fill_turns("chat_lines" if lines else "chat", values)
+        name = "chat_lines" if lines else "chat"
+        turns = fill_turns(f"{name}_whole" if listing.whole else name, values)
         if feedback is None:
             return turns
         code = f"```python\n{feedback.program.strip()}\n```"
@@ -174,23 +180,19 @@ def build_select_prompt(
     return fill("select", values).rstrip("\n")
 
 
-def guidelines_for(
-    task: str, sees_patches: bool = True, several: bool = False, is_open: bool = False
-) -> str:
-    """Return the rules of the full and chat prompts for a task: the common ones, then its own.
+def guidelines_for(query: Query, sees_patches: bool = True, with_common: bool = True) -> str:
+    """Return the rules of the full and chat prompts for a query: the common ones, then its task's.
 
     Args:
         sees_patches: whether the API lists methods of patches, whose conventions are then added.
-        several: whether the query is about several pictures.
-        is_open: whether a query about a video has no options.
+        with_common: False if the common ones stand in the system message.
     """
-    parts = ["guidelines", *(["guidelines_patches"] if sees_patches else [])]
-    parts += [*(["guidelines_images"] if several else []), f"guidelines_{task}"]
-    parts += ["guidelines_open"] if is_open else []
-    values = {
-        "entry_point": entry_point(task, "images" if several else "image"),
-        "modules": MODULE_NAMES,
-    }
+    parts = ["guidelines", *(["guidelines_patches"] if sees_patches else [])] * with_common
+    own = "rules" if query.task == "ground" and not with_common else "guidelines"
+    parts += ["guidelines_images"] if query.media == "images" else []
+    parts += [f"{own}_{query.task}"]
+    parts += ["guidelines_open"] if is_open_video(query) else []
+    values = {"entry_point": entry_point(query.task, query.media), "modules": MODULE_NAMES}
     return "\n".join(fill(part, values).strip() for part in parts)
 
 
@@ -259,14 +261,31 @@ def why_text(critique: str | None, mark: str = "") -> str:
     return f"\n{mark}Why it fails: {one_line(critique)}" if critique else ""
 
 
-def _careful_examples(query: Query, entries: Sequence[ApiEntry]) -> str:
-    """Return programs that keep the rules; "" if they call a name that is not listed."""
+def _careful_examples(query: Query, entries: Sequence[ApiEntry], listing: Listing) -> str:
+    """Return programs that keep the rules and call listed names alone; "" if there are none."""
     kind = "open" if is_open_video(query) else query.task
+    if query.media == "images" and kind in ANSWER_TASKS and not listing.whole:
+        kind = "images"
     if kind not in _CAREFUL:
         return ""
-    text = fill(f"careful_{kind}", {})
-    called = set(re.findall(r"\b([a-z_]+)\(", text)) - set(dir(builtins)) - {ENTRY}
-    return f"{text}\n" if called <= {entry.name for entry in entries} else ""
+    heading, *programs = fill(f"careful_{kind}", {}).strip().split(_BLOCK)
+    known = {*dir(builtins), ENTRY, *(entry.name for entry in (*listing.common, *entries))}
+    fitting = [text for text in programs if known.issuperset(re.findall(r"\b([a-z_]+)\(", text))]
+    return _BLOCK.join((heading, *fitting)) + "\n\n" if fitting else ""
+
+
+def _fitting(query: Query, examples: Sequence[Example]) -> list[Example]:
+    """Return the examples with the arguments of the query, without comments, and with the whole
+    picture in place of an element of an empty list.
+    """
+    entry, fitting = entry_point(query.task, query.media), []
+    for example in examples:
+        program = _COMMENT.sub("", example.program)
+        for name in set(_FOUND.findall(program)) if "image_patch = " in program else ():
+            element = rf"({name}[\1:] or [image_patch])[0]"
+            program = re.sub(rf"\b{name}\[(-?\d+)\]", element, program).replace("[0:] or", " or")
+        fitting += [replace(example, program=program)] if entry in program else []
+    return fitting
 
 
 def is_open_video(query: Query) -> bool:

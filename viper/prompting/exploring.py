@@ -51,12 +51,12 @@ Source: DWIM (2025), supplement, sec. 6 and prompt 15.1, for actions and tags; t
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from viper.api.sets import ApiEntry
-from viper.api.spec import render
+from viper.api.spec import UNSHARED, Listing
 from viper.models.llm.messages import Conversation, Picture, Prompt, assistant, user
 from viper.models.llm.replies import final_answer, json_fields, without_reasoning
 from viper.prompting.compact import one_line, options_line
@@ -185,7 +185,7 @@ def explore_prompt(
     style: str,
     is_last: bool = False,
     hint: str = "",
-    facts: str = "",
+    listing: Listing = UNSHARED,
 ) -> Prompt:
     """Build the prompt that asks for the next action.
 
@@ -196,30 +196,36 @@ def explore_prompt(
         captions: captions of the pictures, in their order; one for a video.
         is_last: state that no turn will follow.
         hint: the right answer in one line, to generate workflows for training.
-        facts: what the profile says about its models; chat prompts show it.
+        listing: the form in which chat prompts print the API, and facts about the models.
     """
     if style == "compact":
         opening = compact_opening(query.text, query.options, captions, hint)
         return opening + "".join(map(step_text, steps))
-    values = _values(query, entries, asked(query, captions, hint), facts)
+    form = Listing(whole=True) if style == "full" else listing
+    values = _values(query, entries, asked(query, captions, hint), form)
     last = f"This is the last turn: store your best answer in {FINAL}.\n" if is_last else ""
     if style == "full":
         values |= {"so_far": "".join(map(step_text, steps)), "last": last}
         return fill("explore", values)
-    return conversation_after(fill_turns("explore_chat", values), steps, last=last.strip())
+    turns = fill_turns("explore_chat_whole" if listing.whole else "explore_chat", values)
+    return conversation_after(turns, steps, last=last.strip())
 
 
-def _values(query: Query, entries: Sequence[ApiEntry], question: str, facts: str) -> dict[str, str]:
+def _values(
+    query: Query, entries: Sequence[ApiEntry], question: str, listing: Listing
+) -> dict[str, str]:
     """Return the values of the templates of agents."""
     is_guided = query.task in _GUIDED
+    api, further = listing.texts(entries)
     return {
-        "api": render(entries, "full"),
-        "variables": VARIABLES[query.media],
+        "api": api,
+        "further": further,
+        "variables": fill(f"variables_{query.media}", {}).strip(),
         "final": FINAL,
         "guidance": fill(f"explore_{query.task}", {}).strip() if is_guided else "",
         "asked": question,
         "modules": MODULE_NAMES,
-        "facts": facts_section(facts),
+        "facts": facts_section(listing.advice(listing.facts)),
     }
 
 
@@ -317,12 +323,6 @@ def asked(query: Query, captions: Sequence[str] = (), hint: str = "") -> str:
     return f"Query: {one_line(query.text)}\n{options}{lines}{hint_line}"
 
 
-VARIABLES: Mapping[str, str] = {
-    "image": "`image`, the picture, and `image_patch`, all of it as an `ImagePatch`",
-    "images": "`image_list`, the pictures, and `image_patches`, each as an `ImagePatch`",
-    "video": "`video`, the clip, and `video_segment`, all of it as a `VideoSegment`",
-}
-
 # Tasks with a template of advice; edits and tags need none beside the rules.
 _GUIDED = frozenset(("ground", "question", "choice", "statement"))
 
@@ -344,21 +344,18 @@ def chat_look_opening(
     query: Query,
     entries: Sequence[ApiEntry],
     shown: Sequence[str | Picture],
-    *,
-    turns: int,
-    pictures: int,
-    keep: int,
-    facts: str = "",
+    listing: Listing = UNSHARED,
+    **limits: int,
 ) -> Conversation:
     """Return the opening that states the rules in words.
 
     Args:
         entries: the names that code may use.
         shown: the pictures of the query, with words about them.
-        turns, pictures, keep: limits of turns, of shown pictures, and of those that stay.
-        facts: what the profile says about its models.
+        listing: the form in which the prompt prints the API, and facts about the models.
+        limits: ``turns``, ``pictures`` that code may show, and how many to ``keep`` in sight.
     """
-    values = _values(query, entries, asked(query), facts)
-    values |= {"turns": str(turns), "pictures": str(pictures), "keep": str(keep)}
+    values = _values(query, entries, asked(query), listing)
+    values |= {name: str(limit) for name, limit in limits.items()}
     standing, question = fill_turns("look_chat", values)
     return (standing, user(*shown, *question.parts))

@@ -56,14 +56,6 @@ PLAN_STOP: dict[str, tuple[str, ...]] = {
     "compact": (END_OF_PROGRAM,),
 }
 
-_ANSWERS = {
-    "ground": "the one patch that the query describes",
-    "question": "a word or a few, a number, or yes or no",
-    "choice": "one of the possible answers",
-    "statement": "whether the statement holds",
-    "edit": "the changed picture",
-    "tag": "pairs of a name and a patch",
-}
 _STEP = re.compile(
     r"^\s*(?:[-*#>]+\s+)?(?P<bold>[*_]{0,2})(?:step\s*)?(?P<number>\d{1,2})\s*[.):,](?P=bold)?\s*"
     r"(?P<text>\S.*)$",
@@ -93,6 +85,7 @@ def build_plan_prompt(
     incorrect: Sequence[Example] = (),
     *,
     style: str = "chat",
+    sees: bool = False,
 ) -> Prompt:
     """Build the prompt that asks for a plan.
 
@@ -104,6 +97,7 @@ def build_plan_prompt(
         style: ``chat`` for a model that follows instructions; ``full`` for a model that continues a
             text, whose prompt ends with the number of the first step; ``compact`` for a small
             planner that was trained on it.
+        sees: the prompt shows the planner the pictures of the query.
 
     Raises:
         UnknownNameError: the style does not exist.
@@ -130,15 +124,15 @@ def build_plan_prompt(
             options = f"\nPossible answers: {'; '.join(map(one_line, example.options))}"
             text += f"Query: {one_line(example.query)}{options if example.options else ''}\n"
             text += f"{(example.plan or '').strip()}{why_text(example.critique)}\n\n"
+    task = "question" if is_open_video(query) else query.task
     tools = "\n".join(line.removeprefix("# ") for line in render(entries, "compact").splitlines())
     values = {
         "media": media_words(query),
+        "sight": fill("plan_seen" if sees else "plan_blind", {}).strip(),
         "tools": tools,
         "demonstrations": text,
         "most": str(MOST_STEPS),
-        "answer": _ANSWERS.get(
-            "question" if is_open_video(query) else query.task, "what the query asks for"
-        ),
+        "answer": fill(f"plan_{task}", {}).strip(),
         "query": chat_query(query),
     }
     return fill_turns("plan", values) if style == "chat" else fill("plan", values) + "\n1."

@@ -163,6 +163,7 @@ class VisionTools:
                 (entry.owner, entry.name): entry
                 for task in ("question", "ground", "choice")
                 for entry in names.entries(task)
+                if entry.needs in ("", *components.toolbox.models.roles)
             }
             rules = _RULES.format(modules=MODULE_NAMES)
             return rules + overview(tuple(entries.values()), query, API_CHARACTERS - len(rules))

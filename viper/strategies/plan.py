@@ -36,6 +36,7 @@ from viper.strategies.prompts import (
     fit_prompt,
     program_prompt,
     query_for_prompt,
+    sees_pictures,
 )
 from viper.strategies.settings import RunSettings
 
@@ -155,10 +156,12 @@ def plan_prompt(components: Components, context: RunContext) -> FittedPrompt:
         UsageError: as :func:`planner_of`.
     """
     _, style = planner_of(components, context.settings)
+    sees = sees_pictures("planner", components)
     query, settings = query_for_prompt(context.query), context.settings
 
     def build(names: Sequence[ApiEntry], demonstrations: Sequence[Demonstration]) -> Prompt:
-        return build_plan_prompt(query, names, *by_polarity(demonstrations, settings), style=style)
+        shown = by_polarity(demonstrations, settings)
+        return build_plan_prompt(query, names, *shown, style=style, sees=sees)
 
     best = _best(components, context, "plan")
     return fit_prompt(components, context, best, build, role="planner")

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from viper.api.registry import IMAGE_TASKS
-from viper.api.sets import ApiEntry
+from viper.api.sets import ApiEntry, api_set
+from viper.api.spec import Listing
 from viper.errors import UsageError
 from viper.models.llm.messages import Picture, Prompt, as_text, with_pictures
 from viper.models.llm.prompt_tokens import picture_tokens
 from viper.models.llm.protocol import LLM
 from viper.models.media import Media
 from viper.prompting.builder import FailedProgram, build_prompt, is_open_video
+from viper.prompting.template import fill
 from viper.schema import Example, Query, Trial
 from viper.strategies.base import Components, RunContext
 from viper.strategies.examples import Demonstration, ExampleRequest
@@ -34,6 +37,14 @@ AttemptNumber = tuple[int, int]
 # Frames of a video that a model which sees gets: at up to 1,280 tokens each they leave room for
 # the rest of the prompt in a context of 16,000.
 FRAMES_SHOWN = 8
+
+# Tasks whose names every system message lists; edits, tags and videos have further ones.
+_COMMON = ("question", "ground", "statement")
+
+# Functions of other APIs that change a picture; prompts for edits list them.
+_EDITS = (
+    "COLORPOP", "BGBLUR", "REPLACE", "EMOJI", "rotate", "flip", "contrast", "grayscale", "blur",
+)  # fmt: skip
 
 # An open question about a video wants a word or a number, which these make of a value.
 _COERCIONS = ("bool_to_yesno", "coerce_to_numeric")
@@ -176,7 +187,7 @@ def program_prompt(
             plan=plan,
             feedback=feedback,
             lines=components.library.api_set(settings.api).lines,
-            facts=components.facts,
+            listing=names_for(components, query, settings)[1],
         )
 
     return fit_prompt(components, context, best, build)
@@ -203,7 +214,7 @@ def fit_prompt(
     """
     settings, query = context.settings, query_for_prompt(context.query)
     api = components.library.api_set(settings.api)
-    entries = api.entries(query.task)
+    entries, _ = names_for(components, query, settings)
     if is_open_video(query) and settings.prompt_style != "compact":
         # Such a question wants a word or a number, as questions about pictures do.
         entries += tuple(entry for entry in api.entries("question") if entry.name in _COERCIONS)
@@ -237,12 +248,44 @@ def fit_prompt(
     return FittedPrompt(shown_to(role, prompt, components, context), fitting, left_out)
 
 
+def names_for(
+    components: Components, query: Query, settings: RunSettings, api: str = ""
+) -> tuple[tuple[ApiEntry, ...], Listing]:
+    """Return the names that prompts list for a query, and the form of the list.
+
+    Short prompts list only names whose role has a model, and for edits those that change pictures.
+    A system message whose names a router selects is not the same for every query.
+
+    Args:
+        api: another API than that of the settings.
+    """
+    task, names = query_for_prompt(query).task, components.library.api_set(api or settings.api)
+    entries, whole = names.entries(task), settings.api_text == "whole"
+    if whole or settings.prompt_style == "compact":
+        return entries, Listing(whole=whole, facts=components.facts)
+    if task == "edit" and not names.lines:
+        edits = api_set("visprog+look").entries(task)
+        entries += tuple(e for e in edits if e.name in _EDITS and e not in entries)
+    every = dict.fromkeys(chain.from_iterable(map(names.entries, _COMMON)))
+    roles = ("", *components.toolbox.models.roles)
+    common = tuple(entry for entry in every if entry.needs in roles)
+    listed = tuple(entry for entry in entries if entry.needs in roles)
+    missing = {e.name for e in (*every, *entries)} - {e.name for e in (*common, *listed)}
+    is_stable = settings.list_api and not settings.api_budget and not names.lines
+    return listed, Listing(common if is_stable else (), frozenset(missing), facts=components.facts)
+
+
 def shown_to(role: str, prompt: Prompt, components: Components, context: RunContext) -> Prompt:
     """Return the prompt with the query's pictures if the model of the role is to see them."""
-    sees = role if role in components.models else "llm"
-    if sees not in components.sees:
+    if not sees_pictures(role, components):
         return prompt
-    return with_pictures(prompt, *pictures_and_caption(context.media))
+    pictures, caption = pictures_and_caption(context.media)
+    return with_pictures(prompt, pictures, f"{caption} {fill('seen', {}).strip()}")
+
+
+def sees_pictures(role: str, components: Components) -> bool:
+    """Return whether the model of a role is to see the pictures of queries."""
+    return (role if role in components.models else "llm") in components.sees
 
 
 def pictures_and_caption(media: Media) -> tuple[list[Picture], str]:

@@ -51,6 +51,8 @@ class Keywords(TypedDict, total=False):
     """List the names of the API in the prompt; a writer that was trained on one API needs none. Default: True."""
     api_budget: int | None
     """Maximum number of tokens for the text of the API; a router then selects functions; 0 means no limit. Default: 0."""
+    api_text: str | None
+    """Text of the API in chat prompts: short, or whole with an example of each function. Default: 'short'."""
     router: str | None
     """Method by which the router ranks functions. Default: 'bm25'."""
     max_llm_calls: int | None

@@ -249,6 +249,9 @@ class RunSettings(Settings):
     api_budget: int = setting(0,
         "Maximum number of tokens for the text of the API; a router then selects functions.",
         least=0, unbounded=True, cli=False, http=False)
+    api_text: str = setting("short",
+        "Text of the API in chat prompts: short, or whole with an example of each function.",
+        choices=("short", "whole"), cli=False, http=False)
     router: str = setting("bm25", "Method by which the router ranks functions.",
         choices=schema.RANKERS, cli=False, http=False)
     max_llm_calls: int = setting(0,

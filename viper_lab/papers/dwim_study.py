@@ -14,7 +14,6 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-from viper.api.sets import ApiSet
 from viper.data.sample import DatasetSpec, Sample
 from viper.errors import UsageError
 from viper.evaluate.evaluation import Evaluation, model_ids
@@ -29,6 +28,7 @@ from viper.reasoner import Reasoner, RunOptions
 from viper.storage.files import write_file
 from viper.strategies.base import Components
 from viper.strategies.explore.workflow import Workflow
+from viper.strategies.prompts import names_for
 from viper.tuning.agent.masking import MaskedWorkflow, masked
 from viper.tuning.agent.training import TunedAgent, TuneSettings, tune
 from viper.tuning.agent.workflows import WorkflowSettings, make_workflows
@@ -189,7 +189,8 @@ class DwimStudy:
         """Raise if an action behind the first prompt is too long to be tuned on."""
         samples = self._samples(self.splits.train, self.scale.seeds[0], self.scale.workflows)
         query, most = samples[0].query, self.scale.settings.longest
-        prompt = explore_prompt(query, self._api().entries(query.task), (), (), style=self.style)
+        names, listing = names_for(self.components, query, self.components.settings)
+        prompt = explore_prompt(query, names, (), (), style=self.style, listing=listing)
         from transformers import AutoTokenizer
 
         tokenizer = load_processor(AutoTokenizer, self.tuned.model, self.tuned.load)
@@ -200,9 +201,6 @@ class DwimStudy:
                 f"a prompt takes {tokens:,} tokens before the first action, and texts of more than "
                 f"{most:,} are not learned; give --longest {2 * tokens:,} or so"
             )
-
-    def _api(self) -> ApiSet:
-        return self.components.library.api_set(self.components.settings.api)
 
     def _samples(self, split: str, seed: int, count: int) -> Sequence[Sample]:
         if (split, seed) not in self._by_split:
@@ -260,8 +258,9 @@ class DwimStudy:
             texts_of = partial(
                 masked, style=self.style, variant=agent.variant, rest=agent.rest, seed=seed
             )
-            entries = self._api().entries
-            texts = [text for w in right for text in texts_of(w, entries(w.query.task))]
+            listed = partial(names_for, self.components, settings=self.components.settings)
+            asked = ((workflow, *listed(workflow.query)) for workflow in right)
+            texts = [text for w, names, form in asked for text in texts_of(w, names, listing=form)]
             steps = steps_of(self.scale.settings.steps, texts, self.style)
             settings = replace(self.scale.settings, seed=seed, steps=steps)
             name = f"seed {seed}, {agent.name}"

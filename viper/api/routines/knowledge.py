@@ -13,7 +13,7 @@ from viper.api.runtime import Caller, text
 ABOUT = ("entities", "captions", "identical", "titles")
 
 
-@routine(ANSWER_TASKS, api="knowledge", summary="read what is written on an object")
+@routine(ANSWER_TASKS, api="knowledge", summary="read what is written on an object", needs="ocr")
 def ocr(call: Caller, image_patch: ImagePatch) -> str:
     """Read the text on an object.
 
@@ -29,7 +29,7 @@ def ocr(call: Caller, image_patch: ImagePatch) -> str:
     return str(call("ocr", _patch(image_patch)))
 
 
-@routine(ANSWER_TASKS, api="knowledge")
+@routine(ANSWER_TASKS, api="knowledge", needs="image_search")
 def image_search(call: Caller, image_patch: ImagePatch, about: str = "entities") -> list[str]:
     """Search for pictures of the same object.
 
@@ -50,7 +50,7 @@ def image_search(call: Caller, image_patch: ImagePatch, about: str = "entities")
     return [str(fact) for fact in call("image_search", _patch(image_patch), about)]
 
 
-@routine(ANSWER_TASKS, api="knowledge")
+@routine(ANSWER_TASKS, api="knowledge", needs="text_search")
 def text_search(call: Caller, query: str) -> list[str]:
     """Search for texts about something.
 

@@ -264,7 +264,7 @@ def overlay(
     return tools.changed("overlay", (patch, mask), tools.color(color))
 
 
-@routine(ALL_TASKS, api=API, tool=True)
+@routine(("choice",), api=API, tool=True)
 def frame_difference(
     tools: Any, video_segment: VideoSegment, first: int, second: int
 ) -> ImagePatch:

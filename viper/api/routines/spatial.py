@@ -15,7 +15,7 @@ from viper.api.registry import ALL_TASKS, ANSWER_TASKS, IMAGE_TASKS, routine
 from viper.api.runtime import Caller, texts
 
 
-@routine(ALL_TASKS, api="vipergpt", hide=("return_index",))
+@routine(ALL_TASKS, api="vipergpt", hide=("return_index",), needs="matcher")
 def best_image_match(
     call: Caller,
     list_patches: Sequence[ImagePatch],
@@ -99,7 +99,7 @@ def sort_patches_bottom_to_top(list_patches: Sequence[ImagePatch]) -> list[Image
     return sorted(list_patches, key=lambda patch: patch.vertical_center)
 
 
-@routine(IMAGE_TASKS)
+@routine(IMAGE_TASKS, needs="depth")
 def sort_patches_front_to_back(list_patches: Sequence[ImagePatch]) -> list[ImagePatch]:
     """Sort patches from front to back.
 
@@ -156,7 +156,7 @@ def get_patch_closest_to_anchor_object(
     return min(others, key=lambda patch: distance(patch, anchor_object), default=None)
 
 
-@routine(IMAGE_TASKS, summary="tell whether a patch rests on another")
+@routine(IMAGE_TASKS, summary="tell whether a patch rests on another", needs="depth")
 def is_on(patch: ImagePatch, support: ImagePatch) -> bool:
     """Tell whether a patch rests on another.
 
@@ -184,7 +184,7 @@ def is_on(patch: ImagePatch, support: ImagePatch) -> bool:
     )
 
 
-@routine(IMAGE_TASKS, summary="tell whether two patches are side by side")
+@routine(IMAGE_TASKS, summary="tell whether two patches are side by side", needs="depth")
 def is_next_to(patch: ImagePatch, other: ImagePatch) -> bool:
     """Tell whether two patches are next to each other.
 
@@ -324,7 +324,7 @@ def get_patch_around_of(patch: ImagePatch) -> ImagePatch:
     )
 
 
-@routine(ANSWER_TASKS)
+@routine(ANSWER_TASKS, needs="matcher")
 def best_description_from_options(
     patch: ImagePatch, object_name: str, options: Sequence[str]
 ) -> str:

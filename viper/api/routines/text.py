@@ -40,7 +40,7 @@ def bool_to_yn(bool_answer: bool) -> str:
     return bool_to_yesno(bool_answer)
 
 
-@routine(UNLISTED, api="vipergpt")
+@routine(UNLISTED, api="vipergpt", needs="text")
 def llm_query(
     call: Caller, question: str, context: str | None = None, long_answer: bool = True
 ) -> str:
@@ -50,7 +50,7 @@ def llm_query(
     return str(call("llm_query", text(question, "question"), context, bool(long_answer)))
 
 
-@routine(ANSWER_TASKS, api="vipergpt")
+@routine(ANSWER_TASKS, api="vipergpt", needs="text")
 def process_guesses(call: Caller, question: str, guesses: Sequence[str]) -> str:
     """Settle several guesses into one.
 
@@ -99,7 +99,7 @@ def coerce_to_numeric(string: str) -> float:
     raise ValueError(f"no number in {string[:80]!r}")
 
 
-@routine(("choice",), api=("vipergpt", "abstract"))
+@routine(("choice",), api=("vipergpt", "abstract"), needs="text")
 def select_answer(call: Caller, info: Any, question: str, possible_answers: Sequence[str]) -> str:
     """Select the answer among options.
 

@@ -115,7 +115,7 @@ _SEPARATORS = re.compile(r"[,;\n]+")
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s*|\s*\.\s*$")
 
 
-@routine(IMAGE_TASKS, api=API)
+@routine(IMAGE_TASKS, api=API, needs="detector")
 def LOC(image: Picture, object: str) -> Objects:
     """Find objects of a name.
 
@@ -144,7 +144,7 @@ def LOC(image: Picture, object: str) -> Objects:
     return [patch.crop(*sides)]
 
 
-@routine(("ground", *ANSWER_TASKS, "tag"), api=API)
+@routine(("ground", *ANSWER_TASKS, "tag"), api=API, needs="vqa")
 def VQA(image: Picture, question: str) -> str:
     """Ask a question about a picture.
 
@@ -214,7 +214,7 @@ def RESULT(program_variables: Mapping[str, Any], var: Any) -> Any:
     return var
 
 
-@routine(("question", "tag"), api=API, summary="list what the language model knows")
+@routine(("question", "tag"), api=API, summary="list what the language model knows", needs="text")
 def LIST(call: Caller, query: str, max: int = 20) -> list[str]:
     """List names that the language model knows.
 
@@ -273,7 +273,7 @@ def SELECT(
     return [patch for place, patch in enumerate(best) if patch not in best[:place]]
 
 
-@routine(("ground", "tag"), api=API)
+@routine(("ground", "tag"), api=API, needs="matcher")
 def CLASSIFY(
     call: Caller, image: Picture, object: Objects, categories: str | Sequence[str]
 ) -> Objects:
@@ -460,7 +460,7 @@ def CROP_AHEADOF(image: Picture, box: Objects) -> Picture:
     return CROP(image, box)
 
 
-@routine(("ground", "edit", "tag"), api=API)
+@routine(("ground", "edit", "tag"), api=API, needs="segmenter")
 def SEG(call: Caller, image: Picture) -> Objects:
     """Segment a picture into objects.
 
@@ -477,7 +477,7 @@ def SEG(call: Caller, image: Picture) -> Objects:
     return _find_objects(call, "segment", part_of(image))
 
 
-@routine(("ground", "edit", "tag"), api=API)
+@routine(("ground", "edit", "tag"), api=API, needs="faces")
 def FACEDET(call: Caller, image: Picture) -> Objects:
     """Find faces of people.
 
@@ -523,7 +523,7 @@ def BGBLUR(call: Caller, image: Picture, object: Objects) -> Picture:
     return _change(call, "blur_background", image, object)
 
 
-@routine(("edit",), api=API, hide=("seed",))
+@routine(("edit",), api=API, hide=("seed",), needs="inpainter")
 def REPLACE(call: Caller, image: Picture, object: Objects, prompt: str, seed: int = 0) -> Picture:
     """Replace objects by something else.
 

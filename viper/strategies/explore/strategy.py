@@ -30,12 +30,12 @@ from viper.prompting.exploring import FINAL, Action, Step
 from viper.prompting.extract import syntax_tree
 from viper.prompting.select import parse_choice
 from viper.schema import Answer, Failure, Trial, Turn, Usage
+from viper.strategies import prompts as query_prompts
 from viper.strategies.answers import read_answer
 from viper.strategies.base import Components, Conclusion, RunContext, StoppedError
 from viper.strategies.end_to_end import trial_without_program
 from viper.strategies.explore import ExploreSettings, LookSettings
 from viper.strategies.explore.environment import CodeResult, Environment
-from viper.strategies.prompts import pictures_and_caption, query_for_prompt, shown_to
 from viper.tools.call_log import plain
 
 # Each reply without an action gets a hint; a model that misses three in a row does not know the
@@ -309,15 +309,15 @@ class ExploreStrategy:
     ) -> tuple[LLM, str, Callable[[Sequence[str], Sequence[Step], bool], Prompt]]:
         """Return the model that acts, the style of its prompts, and their builder."""
         llm, style = actor_of("explore", "explorer", "abstract", "an agent", components, context)
-        query, api = context.query, components.library.api_set(context.settings.api)
-        entries = api.entries(query_for_prompt(query).task)
+        query = context.query
+        entries, listing = query_prompts.names_for(components, query, context.settings)
 
         def prompt(captions: Sequence[str], steps: Sequence[Step], is_last: bool) -> Prompt:
             text = exploring.explore_prompt(
                 query, entries, captions, steps, style=style, is_last=is_last,
-                hint=self._hint, facts=components.facts,
+                hint=self._hint, listing=listing,
             )  # fmt: skip
-            return shown_to("explorer", text, components, context)
+            return query_prompts.shown_to("explorer", text, components, context)
 
         return llm, style, prompt
 
@@ -373,25 +373,21 @@ def _look_opening(components: Components, context: RunContext) -> tuple[LLM, Con
         UsageError: it takes no pictures, or the API is for line programs.
     """
     llm, style = actor_of("look", "looker", "look", "a model that sees", components, context)
-    if ("looker" if "looker" in components.models else "llm") not in components.sees:
+    if not query_prompts.sees_pictures("looker", components):
         raise UsageError(
             f"strategy look needs a model that sees, and {llm.model_id} takes no pictures; give "
             "the profile a table [looker] with a vision-language model"
         )
     query, turns = context.query, context.settings.of(ExploreSettings).max_turns
-    pictures, caption = pictures_and_caption(context.media)
+    pictures, caption = query_prompts.pictures_and_caption(context.media)
     if style == "compact":
         return llm, exploring.compact_look_opening(query.text, query.options, pictures, turns), ""
     own, api = context.settings.of(LookSettings), context.settings.api
     library = components.library
     names = api if "look" in library.api_set(api).parts else f"{api}+look"
+    entries, listing = query_prompts.names_for(components, query, context.settings, names)
     opening = exploring.chat_look_opening(
-        query,
-        library.api_set(names).entries(query_for_prompt(query).task),
-        (*pictures, caption),
-        turns=turns,
-        pictures=own.max_pictures,
-        keep=own.keep_pictures,
-        facts=components.facts,
-    )
+        query, entries, (*pictures, caption), listing,
+        turns=turns, pictures=own.max_pictures, keep=own.keep_pictures,
+    )  # fmt: skip
     return llm, opening, exploring.LAST

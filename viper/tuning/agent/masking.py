@@ -22,6 +22,7 @@ from random import Random
 from typing import Any
 
 from viper.api.sets import ApiEntry
+from viper.api.spec import UNSHARED, Listing
 from viper.models.llm.messages import Prompt, user
 from viper.models.llm.prompt_tokens import PromptTokens, Template
 from viper.prompting.exploring import Step, action_text, explore_prompt
@@ -70,6 +71,7 @@ def masked(
     rest: str = "before",
     seed: int = 0,
     labels: Mapping[int, bool] | None = None,
+    listing: Listing = UNSHARED,
 ) -> Iterator[MaskedWorkflow]:
     """Return the training texts of a workflow, one for each action that counts.
 
@@ -79,6 +81,7 @@ def masked(
         rest: ``before``, ``effective`` or ``all``; see the module.
         labels: whether the action at an index is effective, according to people or a model. The
             rules flag actions without an entry.
+        listing: the form in which the prompts of the agent print its API.
     """
     turns = [turn for turn in workflow.turns if turn.kind != "forced"]
     steps = list(workflow.steps)
@@ -102,7 +105,9 @@ def masked(
         if rest == "all":
             hole = Step(None, steps[place].result, HOLE)
             previous = [*previous, hole, *steps[place + 1 :]]
-        prompt = explore_prompt(workflow.query, entries, workflow.captions, previous, style=style)
+        prompt = explore_prompt(
+            workflow.query, entries, workflow.captions, previous, style=style, listing=listing
+        )
         if rest == "all":
             if isinstance(prompt, str):
                 prompt += ASKED_FOR

@@ -9,7 +9,8 @@ import pytest
 from viper.models.media import Media
 from viper.prompting.expected_answer import expected_answer
 from viper.schema import Answer, Query
-from viper.strategies.answers import read_answer, resolve_task, wrong_type
+from viper.strategies.answers import read_answer, wrong_type
+from viper.strategies.tasks import resolve_task
 from viper.tools.settings import ToolSettings
 
 QUESTIONS = [

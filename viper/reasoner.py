@@ -30,7 +30,7 @@ from viper.models.media import media_from
 from viper.run_result import RunResult
 from viper.schema import TASKS, Query, Trace, Trial
 from viper.strategies import strategy as named_strategy
-from viper.strategies.answers import resolve_task, value_for
+from viper.strategies.answers import value_for
 from viper.strategies.base import (
     Components,
     Conclusion,
@@ -46,6 +46,7 @@ from viper.strategies.end_to_end import fall_back
 from viper.strategies.program import Generation, run_program
 from viper.strategies.prompts import write_prompt
 from viper.strategies.settings import RunSettings, all_settings, shipped_settings
+from viper.strategies.tasks import resolve_task
 from viper.strategies.verification import verify
 from viper.strategies.warnings import warnings_of
 from viper.tools.parent_routines import api_client
@@ -303,7 +304,10 @@ class Reasoner:
             context.query = replace(context.query, task="auto")
             reason = "read from what the program returns"
         started = time.perf_counter()
-        trials = list(run_program(self.components, context, Generation(program)))
+        accept_misfit = context.settings.on_misfit != "refuse"  # nobody writes another program
+        trials = list(
+            run_program(self.components, context, Generation(program), accept_misfit=accept_misfit)
+        )
         return self._result(context, reason, None, trials, started, Conclusion())
 
     def patch(self, picture: Any) -> ImagePatch:

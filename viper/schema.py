@@ -245,8 +245,9 @@ class RunWarning:
             outside the profile's domain, ``guessed`` if the answer rests on nothing that was found,
             ``weak_evidence`` if it rests on what only a lowered threshold let pass, ``fallback`` if
             a fallback answered, ``weak_model`` if the profile says so of the model that acts,
-            ``unused_pictures`` if a program looked at some of several pictures only, ``wrong_type``
-            if the question asks for another kind of answer.
+            ``unused_pictures`` if a program looked at some of several pictures only,
+            ``unsupported`` if it looked at nothing, ``wrong_type`` if the question asks for another
+            kind of answer.
         text: one sentence for people.
         detail: the facts behind it, JSON.
     """

@@ -1,5 +1,7 @@
 """Answers that do not fit their question, and answers that rest on nothing."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -41,8 +43,34 @@ def test_an_answer_of_another_kind_is_corrected() -> None:
     assert result.answer is not None and result.answer.value == "yes"
 
 
-def test_nothing_that_fits_is_a_failure() -> None:
-    with Bench([saying("'cube'"), saying("'ring'")], trials=2) as bench:
+@pytest.mark.parametrize(
+    ("replies", "settings", "value"),
+    [
+        (["'cube'", "'ring'"], {}, "ring"),  # another program, another misfit
+        (["'cube'", "'cube'"], {"feedback": True}, "cube"),  # the same program once more
+        (["'cube'"], {"trials": 1}, "cube"),  # nobody can be asked again
+        (["'cube'"], {"on_misfit": "accept"}, "cube"),
+    ],
+)
+def test_a_kind_that_is_insisted_on_is_accepted_with_a_warning(
+    replies: list[str], settings: dict[str, Any], value: str
+) -> None:
+    with Bench([saying(each) for each in replies] * 3, **settings) as bench:
+        result = bench.reasoner.run(picture(), "how many cubes are there?")
+    assert result.answer is not None and result.answer.value == value
+    assert "wrong_type" in [warning.kind for warning in result.warnings]
+    assert len(result.trace.trials) == len(replies)
+
+
+def test_an_unsure_kind_is_not_asked_about() -> None:
+    with Bench([saying("'smiling'")]) as bench:
+        result = bench.reasoner.run(picture(), "is she laughing or crying?")
+    assert result.answer is not None and len(result.trace.trials) == 1
+
+
+def test_nothing_that_fits_is_a_failure_if_misfits_are_refused() -> None:
+    programs = [saying("'cube'"), saying("'ring'")]
+    with Bench(programs, trials=2, on_misfit="refuse") as bench:
         result = bench.reasoner.run(picture(), "how many cubes are there?")
     assert result.answer is None
     assert result.failure is not None and result.failure.kind == "wrong_type"

@@ -17,8 +17,8 @@ from viper.record import result_record
 from viper.run_result import RunResult
 from viper.schema import Query
 from viper.serve.replies import result_json
-from viper.strategies.answers import resolve_task
 from viper.strategies.replay import Replayer
+from viper.strategies.tasks import resolve_task
 from viper.testing.fakes import FakeInpainter, FakeSegmenter
 from viper.web.trace_page import Extras, replay_all, trace_page
 
@@ -130,10 +130,13 @@ def test_tags(bench: Bench, program: str, task: str, tmp_path: Path) -> None:
     assert (shown == (255, 64, 160)).all(axis=2).sum() > 100
 
 
-def test_tags_need_labels(bench: Bench) -> None:
-    for program in ("answer = ImagePatch(IMAGE).find('cube')", "answer = [('a', 'b')]"):
-        failure = run(bench, program, "tag").failure
-        assert failure is not None and failure.kind == "return_type"
+def test_tags_are_pairs_or_patches_which_the_query_names(bench: Bench) -> None:
+    failure = run(bench, "answer = [('a', 'b')]", "tag").failure
+    assert failure is not None and failure.kind == "return_type"
+    answer = run(bench, "answer = ImagePatch(IMAGE).find('cube')", "tag").answer
+    assert answer is not None and [tag["box"] for tag in answer.value] == [
+        tag["box"] for tag in CUBES
+    ]
 
 
 def test_tags_of_a_part_are_places_in_the_given_picture(bench: Bench) -> None:

@@ -12,6 +12,10 @@ from viper.models.domain import Domain, Look
 from viper.profiles import load_profile
 from viper.record import result_record, trace_from_record
 from viper.schema import RunWarning
+from viper.strategies.confidence import Confidence
+
+# Looks and says red whatever it sees.
+LOOKING = program("ImagePatch(image).simple_query('what is it?')", "return 'red'")
 
 
 def kinds(warnings: tuple[RunWarning, ...]) -> list[str]:
@@ -30,12 +34,12 @@ def gray(tmp_path: Path) -> Domain:
 
 
 def test_without_a_domain_there_is_nothing_to_say() -> None:
-    with Bench([saying("'red'")]) as bench:
+    with Bench([LOOKING]) as bench:
         assert bench.reasoner.run(picture(), "what color is the dog?").warnings == ()
 
 
 def test_pictures_and_words_outside_the_domain(gray: Domain) -> None:
-    with Bench([saying("'red'")], parts={"domain": gray}) as bench:
+    with Bench([LOOKING], parts={"domain": gray}) as bench:
         result = bench.reasoner.run(picture(), "what color is the dog?")
     assert kinds(result.warnings) == ["unlike_training_pictures", "unknown_words"]
     assert "dark noise" in result.warnings[0].text
@@ -46,7 +50,7 @@ def test_pictures_and_words_outside_the_domain(gray: Domain) -> None:
 
 def test_what_lies_within_the_domain_gets_no_warning(gray: Domain) -> None:
     dark = np.random.default_rng(7).integers(0, 60, (60, 100, 3), dtype=np.uint8)
-    with Bench([saying("'red'")], parts={"domain": gray}) as bench:
+    with Bench([LOOKING], parts={"domain": gray}) as bench:
         assert bench.reasoner.run(dark, "what color is the cube?").warnings == ()
 
 
@@ -54,7 +58,7 @@ def test_the_model_of_a_strategy_may_know_other_pictures(gray: Domain) -> None:
     bright = Domain("bright scenes", look_file=None)
     domain = replace(gray, roles={"looker": bright})
     parts = {"domain": domain, "sees": frozenset({"llm"})}
-    with Bench(["The answer is red.", saying("'red'")], parts=parts, prompt_style="chat") as bench:
+    with Bench(["The answer is red.", LOOKING], parts=parts, prompt_style="chat") as bench:
         bench.llm.sees_pictures = True
         looked = bench.reasoner.run(picture(), "what color is the dog?", strategy="look")
         programmed = bench.reasoner.run(picture(), "what color is the dog?", strategy="program")
@@ -64,7 +68,7 @@ def test_the_model_of_a_strategy_may_know_other_pictures(gray: Domain) -> None:
 
 def test_a_profile_may_doubt_a_model_that_acts(gray: Domain) -> None:
     parts = {"sees": frozenset({"llm"}), "doubts": {"looker": "It is small."}}
-    with Bench(["The answer is red.", saying("'red'")], parts=parts, prompt_style="chat") as bench:
+    with Bench(["The answer is red.", LOOKING], parts=parts, prompt_style="chat") as bench:
         bench.llm.sees_pictures = True
         looked = bench.reasoner.run(picture(), "what color is the dog?", strategy="look")
         programmed = bench.reasoner.run(picture(), "what color is the dog?", strategy="program")
@@ -93,7 +97,7 @@ def test_a_program_that_leaves_pictures_out_is_told(many: bool) -> None:
 
 
 def test_an_answer_is_withheld_and_kept_as_a_guess(gray: Domain) -> None:
-    with Bench([saying("'red'")], parts={"domain": gray}) as bench:
+    with Bench([LOOKING], parts={"domain": gray}) as bench:
         result = bench.reasoner.run(picture(), "what color is the cube?")
     withheld = result.withheld()
     assert withheld.answer is None and withheld.value is None
@@ -110,7 +114,7 @@ def test_an_answer_is_withheld_and_kept_as_a_guess(gray: Domain) -> None:
 
 def test_a_domain_that_withholds_nothing_only_warns(gray: Domain) -> None:
     domain = Domain(gray.about, gray.words_file, gray.look_file)
-    with Bench([saying("'red'")], parts={"domain": domain}) as bench:
+    with Bench([LOOKING], parts={"domain": domain}) as bench:
         result = bench.reasoner.run(picture(), "what color is the cube?")
     assert result.withheld() is result and result.warnings != ()
 
@@ -162,9 +166,45 @@ def test_a_baseline_that_answers_another_kind_is_marked() -> None:
 
 
 def test_a_result_is_shown_in_one_line(gray: Domain) -> None:
-    with Bench([saying("'red'"), "nonsense"], parts={"domain": gray}, trials=1) as bench:
+    with Bench([LOOKING, "nonsense"], parts={"domain": gray}, trials=1) as bench:
         answered = bench.reasoner.run(picture(), "what color is the cube?")
         failed = bench.reasoner.run(picture(), "what color is the ball?")
     text = "<RunResult 'what color is the cube?': text 'red', unlike_training_pictures>"
     assert repr(answered) == text
     assert repr(failed).startswith("<RunResult 'what color is the ball?': no answer (")
+
+
+def test_a_program_that_never_looks_is_unsupported() -> None:
+    calibrated = Confidence({"intercept": 3.0, "task:question": 0.0})
+    parts = {"confidence": {"plain": calibrated}}
+    confidences = []
+    for code in (saying("'red'"), saying("llm_query('what color is a tomato?')"), LOOKING):
+        with Bench([code], parts=parts) as bench:
+            result = bench.reasoner.run(picture(), "what is it?")
+        assert result.answer is not None
+        confidences.append((kinds(result.warnings), result.answer.confidence))
+    assert confidences == [
+        (["unsupported"], 0.5),
+        (["unsupported"], 0.5),
+        ([], pytest.approx(0.9526)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("table", "confidence", "notes"),
+    [
+        ('[llm]\nbackend = "openai"\nmodel = "m"\n', set(), 2),
+        ('[roles]\nvqa = { backend = "vlm" }\n', set(), 1),
+        ("[run]\ntrials = 5\n", {"plain", "verified"}, 0),
+        ('[llm]\nbackend = "openai"\nmodel = "m"\n[confidence.plain]\n', {"plain"}, 1),
+    ],
+)
+def test_a_profile_with_other_models_inherits_no_calibration(
+    table: str, confidence: set[str], notes: int, tmp_path: Path
+) -> None:
+    path, child = tmp_path / "own.toml", tmp_path / "child.toml"
+    path.write_text(f'extends = "embedded"\n{table}', encoding="utf-8")
+    child.write_text('extends = "own.toml"\n', encoding="utf-8")
+    for file in (path, child):
+        document = load_profile(str(file)).document
+        assert (set(document.confidence), len(document.notes)) == (confidence, notes)

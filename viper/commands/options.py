@@ -389,7 +389,9 @@ def note_once(state: Path | None, key: str, text: str) -> None:
 
 
 def announce_backends(profile: Profile) -> None:
-    """Tell once for each state folder which code that is not viper's a profile runs."""
+    """Tell once for each state folder which code that is not viper's a profile runs, and what it
+    inherits from a profile with other models.
+    """
     from viper.profiles.backends import shipped
 
     for role, choice in profile.choices():
@@ -397,6 +399,8 @@ def announce_backends(profile: Profile) -> None:
         if shipped(role, choice.backend) is None:
             text = f"first use of a backend that is not viper's: {line} (profile {profile.name})"
             note_once(profile.state, line, text)
+    for text in profile.document.notes:
+        note_once(profile.state, f"{profile.name}: {text}", f"profile {profile.name}: {text}")
 
 
 def open_profile(choice: ProfileChoice) -> Profile:

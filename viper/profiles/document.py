@@ -162,6 +162,7 @@ class ProfileDocument(_Header, _Resources):
         hardware: the machine that the profile promises to fit, or None.
         domain: the words and pictures that the models know; None if they know everything.
         confidence: calibrations of answers by name; see :mod:`viper.strategies.confidence`.
+        notes: what it inherits, or not, although it was made for other models; for people.
     """
 
     models: Mapping[str, BackendChoice]
@@ -174,6 +175,7 @@ class ProfileDocument(_Header, _Resources):
     domain: DomainFiles | None = None
     confidence: Mapping[str, Confidence] = field(default_factory=dict)
     path: Path | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def llm(self) -> BackendChoice:

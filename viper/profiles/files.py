@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,17 @@ from viper.api.sets import split_api
 from viper.embedded import EMBEDDED
 from viper.errors import ProfileError, UnknownNameError, UsageError
 from viper.plugins import Registry, module_path
-from viper.profiles.document import Hardware, ProfileDocument, document_of, language_models
+from viper.profiles.document import (
+    EYES,
+    WRITER,
+    Hardware,
+    ProfileDocument,
+    document_of,
+    language_models,
+)
 from viper.record import RecordError, read_toml, record_from_toml, toml_line
 from viper.schema import to_json
+from viper.strategies import model_roles
 from viper.strategies.confidence import Confidence
 from viper.strategies.settings import all_settings
 from viper.tools.settings import ThresholdSchedule
@@ -151,6 +159,7 @@ def _read(
     except UsageError as error:
         raise ProfileError(str(error)) from None
     try:
+        notes: tuple[str, ...] = ()
         if "extends" in values:
             name = values["extends"]
             if not isinstance(name, str):
@@ -166,14 +175,46 @@ def _read(
                 raise RecordError(["extends"], problem)
             if extended.resolve() in (*below, path.resolve()):
                 raise RecordError(["extends"], f"{extended} extends this profile itself")
-            inherited = _read(extended, state, (*below, path.resolve()))[1]
+            base, inherited = _read(extended, state, (*below, path.resolve()))
+            notes = base.notes
             write_whole_paths(inherited, extended.parent)
             for own in ("name", "description", "extends"):
                 inherited.pop(own, None)
-            values = merge_tables(inherited, values)
-        return document_of(path, values), values
+            changes, values = values, merge_tables(inherited, values)
+            if changes.keys() & {WRITER, EYES, "roles"}:
+                told = _inherited_from_other_models(base, changes, values)
+                notes += told if path not in shipped_profiles().values() else ()
+        return replace(document_of(path, values), notes=notes), values
     except RecordError as error:
         raise ProfileError(f"{path}:{toml_line(text, error.keys)}: {error}") from None
+
+
+def _inherited_from_other_models(
+    base: ProfileDocument, own: Mapping[str, Any], values: dict[str, Any]
+) -> tuple[str, ...]:
+    """Drop the calibration that a base profile made with its models, and say what else it made.
+
+    Args:
+        own: values of the profile that changes a model.
+        values: those values with the inherited ones; changed in place.
+    """
+    notes = []
+    if base.confidence:
+        values.pop("confidence", None)
+        if own.get("confidence"):
+            values["confidence"] = own["confidence"]
+        elif "confidence" not in own:
+            notes.append(
+                f"answers have no confidence: that of {base.name} was calibrated with other "
+                "models; viper learn confidence SET calibrates this profile"
+            )
+    kept = [f"[{role}]" for role in model_roles() if role in base.models and role not in own]
+    if kept and WRITER in own:
+        notes.append(
+            f"{', '.join(kept)} of {base.name} still act in their strategies, not the new [llm]; "
+            f"{kept[0][1:-1]} = false gives a role to it"
+        )
+    return tuple(notes)
 
 
 def merge_tables(

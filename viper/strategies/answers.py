@@ -1,17 +1,16 @@
 """Conversion of a program's return value into the Answer of a task.
 
-:func:`resolve_task` decides what kind of answer a query wants. :func:`read_value` reads what a
-program returned: :func:`read_answer` picks the reader of the task, and words that are no option go
-to the text model. :func:`wrong_type` judges the result by the question's words. References become
-boxes, pictures and frames outside programs by :func:`place_of`, :func:`picture_of` and
-:func:`outside_value`.
+:func:`read_value` reads what a program returned: :func:`read_answer` picks the reader of the task,
+and words that are no option go to the text model. :func:`wrong_type` judges the result by the
+question's words. References become boxes, pictures and frames outside programs by :func:`place_of`,
+:func:`picture_of` and :func:`outside_value`.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,59 +25,16 @@ from viper.prompting.expected_answer import expected_answer
 from viper.record import outside, value_text
 from viper.sandbox import Ref
 from viper.schema import Answer, Box, Failure, PixelBox, Query
+from viper.strategies.tasks import named_things
 from viper.tools.call_log import plain
 from viper.tools.session import ToolSession
 from viper.tools.settings import ToolSettings
 
-# Openings of questions. People leave the question mark out, and a question that is read as a
-# phrase to ground would get a box; phrases such as ``the cup`` open with none of these.
-_ASKING = re.compile(
-    r"^((hey|hi|hello|ok|okay|so|well|please|um|hmm|and|now|then)\b[,.!]?\s+)*("
-    r"(what|which|who|whose|where|when|why|how)('?s|'?re)?|"
-    r"(is|are|was|were|does|do|did|has|have)(n't|nt)?|"
-    r"(can't|(can|could|would|will|should)(n't)?) (you|i|we|it|this|that|there)|"
-    r"(name|describe|check) (the|all|every|each|what|which|how|if|whether)|"
-    r"count|any|tell me|i wonder|i want to know|i('d| would) like to know|true or false|number of"
-    r")\b"
-)
-# Only a named thing can be changed or tagged: ``replace parts`` may itself name something.
-_WHICH = r"(the|all|every|each|everything|everyone|any|my|his|her|their)\b"
-_EDITING = re.compile(
-    rf"^((replace|hide|blur|remove|erase|cover|recolou?r) {_WHICH}|(create|make) (a )?colou?r ?pop)"
-)
-_TAGGING = re.compile(rf"^(tag|label) {_WHICH}")
+# Values that a list for a question may hold.
+_PLAIN = str | int | float
+
 # Language models write truth values in these words; other words are no answer to a statement.
 _TRUE, _FALSE = {"yes", "true", "y", "1"}, {"no", "false", "n", "0"}
-
-
-def resolve_task(query: Query, usual: str = "auto") -> tuple[str, str]:
-    """Return the task of a query and, for ``auto``, the reason for the choice.
-
-    Args:
-        usual: task of queries without options, ``auto`` to read it from their words and media.
-
-    Options make a choice. A question mark or an opening question word makes a question. "tag the …"
-    asks for tags, and "replace the …" and similar words for an edit. Any other text about one
-    picture names an object to ground.
-    """
-    if query.task != "auto":
-        return query.task, "as asked"
-    if query.options:
-        return "choice", "options were given"
-    if usual != "auto":
-        return usual, "the usual task of the profile"
-    text = query.text.strip().lower()
-    if query.media == "video":
-        return "question", "a video without options"
-    if text.endswith("?") or _ASKING.match(text):
-        return "question", "worded as a question"
-    if _TAGGING.match(text):
-        return "tag", "asks for tags"
-    if _EDITING.match(text):
-        return "edit", "asks for a change"
-    if query.media == "images":
-        return "statement", "a statement about several pictures"
-    return "ground", "names something in a picture"
 
 
 def read_answer(
@@ -134,6 +90,12 @@ def wrong_type(answer: Answer, query: Query, settings: ToolSettings) -> Failure 
     return Failure("wrong_type", message + expected.words)
 
 
+def is_sure_of_kind(query: Query) -> bool:
+    """Return whether an answer of another kind than :func:`expected_answer` is worth a retry."""
+    expected = expected_answer(query.text)
+    return expected is not None and expected.sure
+
+
 def _type_failure(value: Any, expected: str) -> Failure:
     actual = "nothing" if value is None else f"{type(value).__name__} {str(value)[:60]!r}"
     if isinstance(value, Ref | list | tuple):
@@ -164,9 +126,15 @@ def _question(value: Any, query: Query, media: Media) -> Answer | Failure:
         return Answer("yes" if value else "no", "text")
     if isinstance(value, int | float) and math.isfinite(value):
         return Answer(int(value) if float(value).is_integer() else value, "number")
+    if isinstance(value, Mapping) and value:
+        value = [f"{name}: {item}" for name, item in value.items() if isinstance(item, _PLAIN)]
+    if isinstance(value, list | tuple) and value and all(isinstance(i, _PLAIN) for i in value):
+        value = ", ".join(str(item).strip() for item in value)
     if isinstance(value, str) and value.strip():
-        return Answer(value.strip(), "text")
-    return _type_failure(value, "text, a truth value or a number")
+        expected = expected_answer(query.text)
+        read = value.strip() if expected is None else expected.read(value.strip())
+        return Answer(read, "number" if isinstance(read, int) else "text")
+    return _type_failure(value, "text, a truth value or a number, or a list of these")
 
 
 def _choice(value: Any, query: Query, media: Media) -> Answer | Failure:
@@ -218,11 +186,14 @@ def _tag(value: Any, query: Query, media: Media) -> Answer | Failure:
         stored = media.edits.picture(str(value.fields[0])).tags
         if stored is not None:
             return Answer([{"box": list(tag.box), "label": tag.label} for tag in stored], "tags")
+    if isinstance(value, Ref) and value.kind == "patch":
+        value = [value]
     if not isinstance(value, list | tuple):
         return _type_failure(value, "a list of (patch, label) pairs")
-    tags = []
+    tags, named = [], named_things(query.text)
     for item in value:
-        pair = (item, label_of(item)) if label_of(item) else item
+        is_patch = isinstance(item, Ref) and item.kind == "patch"
+        pair = (item, label_of(item) or named) if is_patch else item
         if not isinstance(pair, list | tuple) or len(pair) != 2:
             return _type_failure(item, "a (patch, label) pair")
         patch, label = pair if isinstance(pair[1], str) else (pair[1], pair[0])

@@ -29,6 +29,10 @@ CALIBRATIONS = PLAIN, VERIFIED = "plain", "verified"
 # Answers about other pictures have no confidence: the calibration knows only the usual ones.
 UNCALIBRATED = "warning:unlike_training_pictures"
 
+# Kind of the warning about a program that never looked, and the most that its answer can have: it
+# may be right, but nothing in the picture speaks for it, and the labelled samples have none such.
+UNSUPPORTED, MOST_UNSUPPORTED = "unsupported", 0.5
+
 # Longer histories are too rare in labelled samples for a weight of their own.
 _MOST_RERUNS = 3
 # Most doubtful candidates that count, so that a crowded picture cannot outweigh all other facts.
@@ -110,6 +114,8 @@ def judged(
     if trace.answer is None or trace.strategy != STRATEGY or calibration is None:
         return trace
     confidence = calibration.of(trace)
+    if confidence is not None and any(w.kind == UNSUPPORTED for w in trace.warnings):
+        confidence = min(confidence, MOST_UNSUPPORTED)
     trace = replace(trace, answer=replace(trace.answer, confidence=confidence))
     if not risk:
         return trace

@@ -28,7 +28,7 @@ from viper.prompting.replies import read_program
 from viper.sandbox import Outcome
 from viper.schema import Answer, Failure, Query, Trial, Usage
 from viper.steps import step
-from viper.strategies.answers import read_value, wrong_type
+from viper.strategies.answers import is_sure_of_kind, read_value, wrong_type
 from viper.strategies.base import Components, Conclusion, RunContext, StoppedError
 from viper.strategies.prompts import AttemptNumber, WriterPrompt, write_prompt
 from viper.strategies.self_tuning import (
@@ -89,12 +89,14 @@ class Attempts:
     Attributes:
         failed: programs that failed.
         answered: programs that answered, each with its trial.
+        misfits: programs that failed because their answer is of another kind than expected.
         count: number of trials so far.
         request: the last prompt.
     """
 
     failed: set[str] = field(default_factory=set)
     answered: dict[str, Trial] = field(default_factory=dict)
+    misfits: set[str] = field(default_factory=set)
     count: int = 0
     request: WriterPrompt = WriterPrompt("")
 
@@ -141,13 +143,19 @@ def run_with_corrections(
             generation = write_program(components, context, number, last, attempts, prompter)
             if generation.program in attempts.answered:
                 return attempts.answered[generation.program]
-            if generation.program in attempts.failed:
+            accept_misfit = accepts_misfit(context, attempts, attempt)
+            may_answer = accept_misfit and generation.program in attempts.misfits
+            if generation.program in attempts.failed and not may_answer:
                 continue
-            for trial in run_program(components, context, generation, first_index=attempts.count):
+            for trial in run_program(
+                components, context, generation, attempts.count, accept_misfit=accept_misfit
+            ):
                 attempts.count, last = trial.index + 1, trial
                 yield trial
                 if trial.ok:
                     attempts.answered[generation.program] = trial
+                elif trial.failure is not None and trial.failure.kind == "wrong_type":
+                    attempts.misfits.add(generation.program)
             if generation.program in attempts.answered:
                 return attempts.answered[generation.program]
             attempts.failed.add(generation.program)
@@ -166,6 +174,17 @@ def run_with_corrections(
         examples_shown=attempts.request.examples_shown,
         examples_left_out=attempts.request.examples_left_out,
     )
+
+
+def accepts_misfit(context: RunContext, attempts: Attempts, attempt: int) -> bool:
+    """Decide whether this attempt's answer may be of another kind than the question seems to ask.
+
+    The kind is a guess from the question's words, so it costs one more program at most.
+    """
+    settings = context.settings
+    if settings.on_misfit != "ask" or not is_sure_of_kind(context.query):
+        return settings.on_misfit != "refuse"
+    return bool(attempts.misfits) or attempt == settings.trials - 1
 
 
 def write_program(
@@ -244,7 +263,12 @@ def raise_temperature(sampling: Sampling) -> Sampling:
 
 
 def run_program(
-    components: Components, context: RunContext, generation: Generation, first_index: int = 0
+    components: Components,
+    context: RunContext,
+    generation: Generation,
+    first_index: int = 0,
+    *,
+    accept_misfit: bool = False,
 ) -> Iterator[Trial]:
     """Run one program; while a tool is at fault, make it more sensitive and run the program again.
 
@@ -257,7 +281,15 @@ def run_program(
     look_for: tuple[str, ...] = ()
     has_answered = False
     for index in count(first_index):
-        trial = run_once(components, context, generation, index, thresholds, look_for=look_for)
+        trial = run_once(
+            components,
+            context,
+            generation,
+            index,
+            thresholds,
+            look_for=look_for,
+            accept_misfit=accept_misfit,
+        )
         is_worse = has_answered and not trial.ok
         has_answered |= trial.ok
         yield trial
@@ -281,6 +313,7 @@ def run_once(
     thresholds: Mapping[str, float],
     overrides: Mapping[int, Any] | None = None,
     look_for: tuple[str, ...] = (),
+    accept_misfit: bool = False,
 ) -> Trial:
     """Run one program once.
 
@@ -289,6 +322,7 @@ def run_once(
     Args:
         overrides: results that replace those of calls, by call index.
         look_for: texts with names of objects that a video model should look for.
+        accept_misfit: an answer of another kind than the question seems to ask for is no failure.
     """
     context.check_cancelled()
     started = time.perf_counter()
@@ -327,7 +361,7 @@ def run_once(
     result: Answer | Failure | None = outcome.failure
     if outcome.ok:
         result = read_value(outcome.value, context.query, session)
-        if isinstance(result, Answer):
+        if isinstance(result, Answer) and not accept_misfit:
             result = wrong_type(result, context.query, components.toolbox.settings) or result
     answer = result if isinstance(result, Answer) else None
     failure = None

@@ -27,6 +27,8 @@ class Keywords(TypedDict, total=False):
     """Lower the threshold at fault and run the same program again. Default: True."""
     tune_on_evidence: bool | None
     """Self-tune also if the program ran but its answer rests on what a threshold left out. Default: True."""
+    on_misfit: str | None
+    """An answer of another kind than the question asks for: ask once more and then accept it with a warning, refuse it, or accept it at once. Default: 'ask'."""
     votes: int | None
     """Answer up to N times, at most 25; the most frequent answer wins. Default: 1."""
     verify: bool | None

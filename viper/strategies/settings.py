@@ -216,6 +216,10 @@ class RunSettings(Settings):
     tune_on_evidence: bool = setting(True,
         "Self-tune also if the program ran but its answer rests on what a threshold left out.",
         section="Programs", flag="--tune-on-evidence/--tune-on-failure")
+    on_misfit: str = setting("ask",
+        "An answer of another kind than the question asks for: ask once more and then accept it "
+        "with a warning, refuse it, or accept it at once.",
+        section="Programs", choices=("ask", "refuse", "accept"))
     votes: int = setting(1,
         f"Answer up to N times, at most {schema.MAX_VOTES}; the most frequent answer wins.",
         section="Programs", least=1, most=schema.MAX_VOTES, metavar="N")

@@ -12,6 +12,7 @@ from viper.schema import Answer, RunWarning, ToolCall, Trial
 from viper.strategies import model_role
 from viper.strategies.answers import wrong_type
 from viper.strategies.base import Components, RunContext
+from viper.strategies.confidence import UNSUPPORTED
 from viper.strategies.self_tuning import may_rest_on_nothing
 
 # Distance of the farthest usual picture, see :meth:`viper.models.domain.Domain.distance`, which
@@ -61,11 +62,16 @@ def warnings_of(
     if answering is None or answer is None:
         return tuple(warnings)
     named = context.media.named_images
-    if answering.program and len(named) > 1:
-        arguments = [(call.args, call.kwargs) for call in answering.tool_calls]
-        if unused := named.keys() - set(_pictures(arguments)):
-            text = f"The program looked at {len(named) - len(unused)} of {len(named)} pictures."
-            warnings.append(RunWarning("unused_pictures", text, {"pictures": sorted(unused)}))
+    looked_at = {
+        name for call in answering.tool_calls for name in _pictures([call.args, call.kwargs])
+    }
+    unused = named.keys() - looked_at
+    if answering.program and looked_at and unused and len(named) > 1:
+        text = f"The program looked at {len(named) - len(unused)} of {len(named)} pictures."
+        warnings.append(RunWarning("unused_pictures", text, {"pictures": sorted(unused)}))
+    if answering.program and not looked_at:
+        text = "No tool looked at the picture or video; the answer is what the model wrote."
+        warnings.append(RunWarning(UNSUPPORTED, text))
     if doubt := components.doubts.get(model_role(strategy)):
         warnings.append(RunWarning("weak_model", doubt))
     if fallback is not None:

@@ -43,7 +43,7 @@ from viper.record import record_from_json
 from viper.schema import Failure, Query, Trace, Trial
 from viper.serve.jobs import Loading
 from viper.storage.files import file_errors
-from viper.strategies.answers import resolve_task
+from viper.strategies.tasks import resolve_task
 from viper.web.demo.session import DemoMedia
 from viper.web.trace_view import reason_of_trial
 

@@ -7,6 +7,8 @@ when they are used.
 
 from __future__ import annotations
 
+import sys
+
 TYPE_CHECKING = False  # importing typing would cost every command some milliseconds
 if TYPE_CHECKING:
     from typing import Any
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
     from viper.run_result import RunResult as RunResult
 
 __version__ = "0.1.0"
+
+# Locks of files, limits of processes and forks are those of POSIX.
+NOT_ON_WINDOWS = "Windows is not supported; install viper in WSL (wsl --install) and run it there"
 
 _PUBLIC = {
     "ImagePatch": "viper.api.image_patch",
@@ -36,6 +41,8 @@ __all__ = list(_PUBLIC)
 
 def __getattr__(name: str) -> Any:
     if name in _PUBLIC:
+        if sys.platform == "win32":
+            raise ImportError(NOT_ON_WINDOWS)
         import importlib
 
         return getattr(importlib.import_module(_PUBLIC[name]), name)

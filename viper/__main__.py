@@ -14,7 +14,11 @@ _INTERRUPTED = 130
 
 
 def main() -> None:
-    """Run the command line and end the process with its exit code, or with 130 if interrupted."""
+    """Run the command line and end the process with its code: 130 if interrupted, 1 on Windows."""
+    if sys.platform == "win32":
+        from viper import NOT_ON_WINDOWS
+
+        sys.exit(f"viper: {NOT_ON_WINDOWS}")
     try:
         sys.unraisablehook = _exit_on_interrupt
         from viper.threads import wait_passively

@@ -10,7 +10,6 @@ import shutil
 import socket
 import subprocess
 import sys
-from inspect import signature
 from pathlib import Path
 from typing import IO
 
@@ -391,11 +390,30 @@ def test_no_hub_lists_every_missing_model_at_once(
 def test_silent_hub_is_given_up_within_the_time_limit(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    assert signature(check_hub).parameters["timeout_s"].default <= 2
     with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections, never answers
         use_endpoint(monkeypatch, f"http://127.0.0.1:{silent.getsockname()[1]}", tmp_path)
         with pytest.raises(ModelError, match=r"did not answer in 0\.1 s"):
             check_hub(["org/model"], timeout_s=0.1)
+
+
+@pytest.mark.parametrize(
+    ("variables", "seconds"),
+    [({}, "2"), ({"ETAG": 0.2}, r"0\.2"), ({"ETAG": 0.2, "DOWNLOAD": 0.3}, r"0\.3")],
+)
+def test_hub_is_waited_for_as_long_as_the_library_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variables: dict[str, float], seconds: str
+) -> None:
+    for kind in ("ETAG", "DOWNLOAD"):
+        monkeypatch.delenv(f"HF_HUB_{kind}_TIMEOUT", raising=False)
+    for kind, value in variables.items():
+        monkeypatch.setenv(f"HF_HUB_{kind}_TIMEOUT", str(value))
+        monkeypatch.setattr(f"huggingface_hub.constants.HF_HUB_{kind}_TIMEOUT", value)
+    if not variables:  # the default must not be waited for here
+        monkeypatch.setattr("viper.models.hub.threading.Thread.join", lambda *_: None)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        use_endpoint(monkeypatch, f"http://127.0.0.1:{silent.getsockname()[1]}", tmp_path)
+        with pytest.raises(ModelError, match=f"did not answer in {seconds} s"):
+            check_hub(["org/model"])
 
 
 @pytest.mark.parametrize("reason", ["local_only", "HF_HUB_OFFLINE"])

@@ -203,3 +203,52 @@ def test_the_processor_is_chosen_without_asking_for_gpus(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(torch.cuda, "is_available", asked)
     assert LoadOptions(device="cpu").resolved_device() == "cpu"
+
+
+def test_quantised_weights_go_to_the_device_that_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    keywords: dict[str, Any] = {}
+
+    class Kind:
+        @staticmethod
+        def from_pretrained(folder: Path, **how: Any) -> Any:
+            keywords.clear()
+            keywords.update(how)
+            return torch.nn.Linear(2, 2)
+
+    monkeypatch.setattr(loading, "need_packages", lambda *_: None)
+    monkeypatch.setattr("transformers.BitsAndBytesConfig.post_init", lambda _: None)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    for device in ("cuda:1", "cpu"):
+        load_pretrained(Kind, tmp_path, LoadOptions(quantize="4bit", device=device))
+        assert keywords["device_map"] == {"": device}
+    load_pretrained(Kind, tmp_path, LoadOptions(quantize="4bit"))
+    assert "device_map" not in keywords
+    load_pretrained(Kind, tmp_path, LoadOptions(quantize="8bit", device="cpu", device_map="auto"))
+    assert keywords["device_map"] == "auto"
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(ModelError, match="torch sees no device 'cuda:1' here"):
+        load_pretrained(Kind, tmp_path, LoadOptions(quantize="4bit", device="cuda:1"))
+
+
+def test_pictures_stay_floats_if_the_first_weights_are_packed_in_integers() -> None:
+    import torch
+
+    class FourBits(torch.nn.Module):
+        """As LFM2-VL in 4 bits: the patch embedding is a linear layer, packed as uint8."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            packed = torch.zeros(8, 1, dtype=torch.uint8)
+            self.patches = torch.nn.Parameter(packed, requires_grad=False)
+            self.norm = torch.nn.LayerNorm(4, dtype=torch.bfloat16)
+
+    backend = LocalModel()
+    backend._model = FourBits()
+    ids = torch.tensor([[1, 2]])
+    batch = backend._fitted({"pixel_values": torch.full((1, 2, 4), -0.5), "input_ids": ids})
+    assert batch["pixel_values"].dtype == torch.bfloat16
+    assert float(batch["pixel_values"].min()) == -0.5 and batch["input_ids"].dtype == ids.dtype

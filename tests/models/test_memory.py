@@ -189,3 +189,19 @@ def test_users_of_one_key_share_their_weights_and_others_do_not() -> None:
     one, other = budget.weights("a model"), budget.weights("another")
     assert budget.weights("a model") is one and other is not one
     assert budget.weights() is not budget.weights()
+
+
+def test_memory_of_every_kind_of_device_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    emptied: list[str] = []
+    for name, device in (("cuda", torch.cuda), ("mps", torch.mps)):
+        monkeypatch.setattr(device, "is_available", lambda: True)
+        monkeypatch.setattr(device, "empty_cache", lambda name=name: emptied.append(name))
+    machine = Machine(10)
+    machine.add("detector", 8)
+    machine.add("vqa", 8)
+    for role in ("detector", "vqa"):
+        with machine.models.using(role):
+            pass
+    assert emptied == ["cuda", "mps"]

@@ -58,7 +58,7 @@ def test_a_model_in_several_roles_counts_once_and_boxes_in_float32(tmp_path: Pat
     facts = facts_of("Qwen/Qwen3-VL-2B-Instruct")
     assert facts is not None
     assert llm.weights == pytest.approx(2 * facts.parameters / 2**30)
-    assert llm.caches == pytest.approx(3 * (4096 + 1280 + 512) * facts.kv_kib_per_token / 2**20)
+    assert llm.caches == pytest.approx(3 * (5200 + 1280 + 512) * facts.kv_kib_per_token / 2**20)
     owl = facts_of("google/owlv2-base-patch16-ensemble")
     assert owl is not None and detector.weights == pytest.approx(4 * owl.parameters / 2**30)
 

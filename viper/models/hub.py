@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import os
 import re
 import shutil
 import threading
@@ -149,11 +150,19 @@ def stored(source: str | Path, revision: str | None = None) -> Stored:
     return _state(_Repository.of(source, revision))
 
 
-def check_hub(missing: Sequence[str], timeout_s: float = 2.0) -> None:
+# Seconds in which the hub must answer, unless a variable of its library says otherwise: without a
+# network nobody should wait for its own 10.
+_ANSWER_S = 2.0
+_TIMEOUTS = ("HF_HUB_ETAG_TIMEOUT", "HF_HUB_DOWNLOAD_TIMEOUT")
+
+
+def check_hub(missing: Sequence[str], timeout_s: float | None = None) -> None:
     """Check that the hub answers, if there is anything to download.
 
     Args:
         missing: the checkpoints to download; the error lists them all.
+        timeout_s: None for 2 s, or the larger of ``HF_HUB_ETAG_TIMEOUT`` and
+            ``HF_HUB_DOWNLOAD_TIMEOUT`` where one is set.
 
     Raises:
         ModelError: the hub does not answer in time.
@@ -163,6 +172,9 @@ def check_hub(missing: Sequence[str], timeout_s: float = 2.0) -> None:
     if not missing:
         return
     answers: list[Any] = []
+    if timeout_s is None:
+        chosen = [getattr(constants, name) for name in _TIMEOUTS if name in os.environ]
+        timeout_s = max(chosen, default=_ANSWER_S)
 
     def ask() -> None:
         with suppress(errors.HTTPError, OSError, ValueError):  # no answer
@@ -175,8 +187,9 @@ def check_hub(missing: Sequence[str], timeout_s: float = 2.0) -> None:
     if not answers:
         raise ModelError(
             f"not on this disk: {', '.join(missing)}; and {constants.ENDPOINT} did not answer in "
-            f"{timeout_s:g} s; connect this machine, set HF_ENDPOINT to a mirror, or copy the "
-            f"hub's cache ({constants.HF_HUB_CACHE}) from a machine that has them"
+            f"{timeout_s:g} s; connect this machine, wait longer (HF_HUB_ETAG_TIMEOUT), set "
+            f"HF_ENDPOINT to a mirror, or copy the hub's cache ({constants.HF_HUB_CACHE}) from a "
+            "machine that has them"
         )
 
 

@@ -114,6 +114,8 @@ def load_pretrained(kind: Any, source: str | Path, options: LoadOptions, **more:
     keywords = {"dtype": options.resolved_dtype(), **_from_disk(source, options), **more}
     if options.quantize is not None:
         keywords["quantization_config"] = _quantization(options)
+        if options.device != "auto":  # else the library takes the first accelerator
+            keywords["device_map"] = {"": options.resolved_device()}
     if options.device_map is not None:
         need_packages(("accelerate",), "the option device_map")
         keywords["device_map"] = options.device_map
@@ -257,8 +259,12 @@ class LocalModel:
         return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
     def _place(self) -> Any:
-        """Return a parameter, whose device and dtype the inputs must have."""
-        return next(self._model.parameters())
+        """Return a parameter, whose device and dtype the inputs must have.
+
+        It holds floats: quantised weights are packed in integers, as pictures must never be.
+        """
+        parameters = list(self._model.parameters())
+        return next((each for each in parameters if each.is_floating_point()), parameters[0])
 
     def _fitted(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Return a processor's batch on the model's device, floating tensors in its precision."""

@@ -163,8 +163,9 @@ class MemoryBudget:
         del backends
         gc.collect()
         torch = sys.modules.get("torch")
-        if torch is not None and torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        for device in (torch.cuda, torch.mps) if torch is not None else ():
+            if device.is_available():
+                device.empty_cache()
         return True
 
 

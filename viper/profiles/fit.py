@@ -31,10 +31,12 @@ SHARE = 0.9
 # Memory that CUDA takes on a GPU before any model.
 CUDA_CONTEXT_GIB = 0.6
 
-# Tokens of a prompt with the API's text, by which keys and values are estimated.
-PROMPT_TOKENS = 4096
+# Tokens of a prompt with the API's text, by which keys and values are estimated. A first question
+# about a picture had 4,889 to 5,165.
+PROMPT_TOKENS = 5200
 
-# Tokens of one picture at the default bound of its pixels (`viper.models.llm.messages.MAX_PIXELS`).
+# Tokens of one picture at the default bound of its pixels (`viper.models.llm.messages.MAX_PIXELS`)
+# in Qwen2-VL and Qwen2.5-VL; 980 in Qwen3-VL.
 PICTURE_TOKENS = 1280
 
 

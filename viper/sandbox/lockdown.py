@@ -106,18 +106,23 @@ class Lockdown:
         return "only the wire and the trace pipe are open"
 
     def _limit_resources(self) -> str:
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
-        space = pages * resource.getpagesize() + (self.memory_mb << 20)
-        resource.setrlimit(resource.RLIMIT_AS, (space, space))
+        usage = Path("/proc/self/statm")
+        pages = int(usage.read_text().split()[0]) if usage.exists() else 0
         resource.setrlimit(resource.RLIMIT_CPU, (self.cpu_s, self.cpu_s))
         for name in ("FSIZE", "NOFILE", "NPROC", "CORE", "MEMLOCK"):
             resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (0, 0))
-        budget = f"memory + {self.memory_mb} MiB, {self.cpu_s} s processor time"
-        return f"{budget}, no files, no processes"
+        budget = f"{self.cpu_s} s processor time, no files, no processes"
+        if not pages:
+            raise OSError(f"memory is not bounded without /proc; {budget}")
+        space = pages * resource.getpagesize() + (self.memory_mb << 20)
+        resource.setrlimit(resource.RLIMIT_AS, (space, space))
+        return f"memory + {self.memory_mb} MiB, {budget}"
 
     def _drop_user(self) -> str:
         if os.geteuid() != 0:
             return "not root to begin with"
+        if not hasattr(os, "setresuid"):
+            raise OSError("runs as root, since this system cannot give the rights up for good")
         os.setgroups([])
         os.setresgid(NOBODY, NOBODY, NOBODY)
         os.setresuid(NOBODY, NOBODY, NOBODY)
@@ -153,6 +158,8 @@ class Lockdown:
 
 def _build_filter() -> tuple[Any, str]:
     """Return the system-call filter, or None with the reason why it is missing."""
+    if platform.system() != "Linux":
+        return None, "needs Linux"
     try:
         import pyseccomp as seccomp
     except ImportError:
@@ -179,6 +186,8 @@ def _build_filter() -> tuple[Any, str]:
 
 def _build_ruleset() -> tuple[Any, str]:
     """Return a Landlock ruleset that grants nothing, or None with the reason why it is missing."""
+    if platform.system() != "Linux":
+        return None, "needs Linux"
     try:
         import landlockpy
     except ImportError:

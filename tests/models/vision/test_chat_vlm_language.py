@@ -129,3 +129,27 @@ def test_ten_turns_each_begin_with_the_tokens_of_the_one_before(
         assert ids[: len(before)] == before and len(ids) > len(before), turn
         before = ids
         conversation = (*conversation, assistant(" a red ball"), user("yes or no ?"))
+
+
+def test_scores_compute_logits_of_the_continuations_alone(
+    vlm: ChatVLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompt, options = "cube " * 200 + ", yes or no ?", ["yes", "no , a red ball", "a cube"]
+    head = vlm._template.render(prompt)
+    expected = []
+    with torch.inference_mode():
+        start = len(vlm._read([head])["input_ids"][0])
+        for text in options:
+            inputs = vlm._fitted(vlm._read([head + text]))
+            ids = inputs["input_ids"][0]
+            logs = vlm._model(**inputs).logits[0, :-1].float().log_softmax(dim=-1)
+            expected.append(float(logs.gather(1, ids[1:, None])[start - 1 :, 0].mean()))
+    widths: list[int] = []
+    layer = vlm._model.get_output_embeddings()
+    counted = layer.register_forward_hook(lambda *call: widths.append(call[2].shape[1]))
+    try:
+        assert vlm.score(prompt, options) == pytest.approx(expected, abs=1e-5)
+    finally:
+        counted.remove()
+    assert len(widths) == 3 and max(widths) < 10 < start
+    assert not layer._forward_pre_hooks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -68,3 +69,21 @@ def test_a_file_that_is_no_cascade(tmp_path: Path) -> None:
     (tmp_path / "bad.xml").write_text("<opencv_storage></opencv_storage>")
     with pytest.raises(ModelError, match="holds no cascade"):
         OpenCvFaces(str(tmp_path / "bad.xml"))
+
+
+def test_opencv_without_cascades_is_one_line_that_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr("cv2.CascadeClassifier")
+    with pytest.raises(ModelError, match="opencv-python-headless<5") as caught:
+        OpenCvFaces()
+    monkeypatch.setitem(sys.modules, "cv2.data", None)
+    with pytest.raises(ModelError, match="opencv-python-headless<5"):
+        OpenCvFaces()
+    assert "\n" not in str(caught.value)
+
+
+def test_extras_ask_for_an_opencv_with_cascades() -> None:
+    text = (Path(__file__).parents[3] / "setup.cfg").read_text()
+    asked = [line.strip() for line in text.splitlines() if "opencv-python-headless" in line]
+    assert asked and all(line.endswith("<5") for line in asked)

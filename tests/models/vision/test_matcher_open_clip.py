@@ -185,3 +185,14 @@ def test_code_of_a_tokenizer_is_not_asked_about(folder, tmp_path, monkeypatch):
 def test_options_that_open_clip_does_not_honour_are_named(folder):
     with pytest.raises(ProfileError, match="takes no option device_map, quantize"):
         OpenClipMatcher.from_pretrained(folder, quantize="4bit", device_map="auto")
+
+
+def test_tokenizer_that_pads_left_is_refused(folder, monkeypatch):
+    import open_clip
+
+    class Tokenizer:
+        tokenizer = type("SigLip2", (), {"padding_side": "left"})()
+
+    monkeypatch.setattr(open_clip, "get_tokenizer", lambda *_: Tokenizer())
+    with pytest.raises(ModelError, match='pads texts on the left.*"padding_side": "right"'):
+        OpenClipMatcher.from_pretrained(folder, device="cpu")

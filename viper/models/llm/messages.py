@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 Role = Literal["system", "user", "assistant"]
 
-# Default of the largest pictures that models in this process get, about 1,280 tokens each: a patch
-# of 28 x 28 pixels is a token of Qwen's models, and larger pictures fill memory and context.
+# Default of the largest pictures that models in this process get: 1,280 tokens of Qwen2-VL and
+# Qwen2.5-VL (28 x 28 pixels each), 980 of Qwen3-VL (32 x 32). Larger ones fill memory and context.
 MAX_PIXELS = 1280 * 28 * 28
 
 # Largest ratio of a picture's sides; the image processors of Qwen and others reject thinner ones.

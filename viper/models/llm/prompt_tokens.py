@@ -235,13 +235,17 @@ def tail_scores(echoes: Sequence[Echo], head: int) -> list[float]:
     Raises:
         UsageError: a text of a single token, which has nothing before it.
     """
-    first = echoes[0].tokens
-    shared = min(head, *(common(first, echo.tokens) for echo in echoes))
-    shared = max(1, min(shared, *(len(echo.tokens) - 1 for echo in echoes)))
+    shared = shared_beginning([echo.tokens for echo in echoes], head)
     tails = [echo.log_likelihoods[shared:] for echo in echoes]
     if not all(tails):
         raise UsageError("a lone token cannot be scored; give a prompt of at least one token")
     return [sum(tail) / len(tail) for tail in tails]
+
+
+def shared_beginning(texts: Sequence[Sequence[Any]], head: int) -> int:
+    """Return the number of tokens, 1 to ``head``, that all texts share and that leave each one."""
+    shared = min(head, *(common(texts[0], text) for text in texts))
+    return max(1, min(shared, *(len(text) - 1 for text in texts)))
 
 
 def common(first: Sequence[Any], second: Sequence[Any]) -> int:

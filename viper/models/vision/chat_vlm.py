@@ -22,7 +22,7 @@ from viper.errors import ModelError, PromptTooLongError
 from viper.models.hub import local_copy
 from viper.models.libraries import torch, transformers
 from viper.models.llm.messages import MAX_PIXELS, Prompt, pictures_of
-from viper.models.llm.prompt_tokens import ChatTemplate, Echo, tail_scores
+from viper.models.llm.prompt_tokens import ChatTemplate, Echo, shared_beginning, tail_scores
 from viper.models.llm.protocol import Completion, Sampling, charge
 from viper.models.llm.replies import without_reasoning
 from viper.models.llm.scripted import cut_at_stop
@@ -193,8 +193,11 @@ class ChatVLM(LocalModel, VisionLanguageModel):
             return []
         head = self._template.render(prompt)
         with self._lock, torch.inference_mode():
-            echoes = [self._echo(head + text) for text in continuations]
-            return tail_scores(echoes, len(self._echo(head).tokens))
+            texts = [self._fitted(self._read([head + text])) for text in continuations]
+            tokens = [text["input_ids"][0].tolist() for text in texts]
+            length = len(self._read([head])["input_ids"][0])
+            shared = shared_beginning(tokens, length)
+            return tail_scores([self._echo(text, shared) for text in texts], length)
 
     def count_tokens(self, text: str) -> int:
         """Return the number of tokens of the text, without special tokens."""
@@ -337,13 +340,26 @@ class ChatVLM(LocalModel, VisionLanguageModel):
             **more,
         )
 
-    def _echo(self, text: str) -> Echo:
-        """Return the tokens of a wrapped text with their log-likelihoods."""
-        inputs = self._fitted(self._read([text]))
+    def _echo(self, inputs: Mapping[str, Any], skipped: int) -> Echo:
+        """Return the tokens of a text with their log-likelihoods, 0 for the ``skipped`` first ones.
+
+        The output layer reads the positions before the others alone: with a vocabulary of 150,000,
+        the logits of 2,000 tokens take 1.2 GB in 32 bits.
+        """
         ids = inputs["input_ids"][0]
-        logs = self._model(**inputs).logits[0, :-1].float().log_softmax(dim=-1)
-        values = logs.gather(1, ids[1:, None])[:, 0].tolist()
-        return Echo(tuple(map(str, ids.tolist())), (0.0, *values))
+
+        def last(_: Any, states: tuple[Any, ...]) -> tuple[Any, ...]:
+            return states[0][:, skipped - 1 :], *states[1:]
+
+        # A hook, because not every family takes ``logits_to_keep``.
+        hook = self._model.get_output_embeddings().register_forward_pre_hook(last)
+        try:
+            logits = self._model(**inputs).logits[0, :-1]
+        finally:
+            hook.remove()
+        logs = logits.float().log_softmax(dim=-1)
+        values = logs.gather(1, ids[skipped:, None].to(logs.device))[:, 0].tolist()
+        return Echo(tuple(map(str, ids.tolist())), (*[0.0] * skipped, *values))
 
     def _end_ids(self) -> list[int]:
         ends = self._model.generation_config.eos_token_id

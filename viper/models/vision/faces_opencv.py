@@ -8,6 +8,7 @@ only frontal faces.
 from __future__ import annotations
 
 import threading
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,11 @@ class OpenCvFaces:
         neighbours: int = 4,
         min_share: float = 0.05,
     ) -> None:
+        if not hasattr(cv2, "CascadeClassifier") or find_spec("cv2.data") is None:
+            raise ModelError(
+                f"OpenCV {cv2.__version__} has no cascades, which find faces; "
+                'run: pip install "opencv-python-headless<5"'
+            )
         from cv2 import data
 
         path = Path(source) if source else Path(data.haarcascades) / f"{CASCADE}.xml"

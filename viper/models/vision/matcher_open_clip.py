@@ -87,6 +87,13 @@ class OpenClipMatcher(LocalModel):
                     force_quick_gelu=quick_gelu,
                 )
                 tokenizer = open_clip.get_tokenizer(f"local-dir:{folder}")
+            # SigLIP 2 reads the last token. Its tokenizer pads left if no file tells it otherwise,
+            # and then every text of another length gets another embedding than in training.
+            if getattr(getattr(tokenizer, "tokenizer", None), "padding_side", "right") == "left":
+                raise ValueError(
+                    "its tokenizer pads texts on the left, unlike in training; write "
+                    f'"padding_side": "right" into {folder / "tokenizer_config.json"}'
+                )
         return cls(model, preprocess, tokenizer, model_id(folder), batch_size)
 
     def encode_images(self, images: Sequence[Pixels]) -> Floats:

@@ -8,6 +8,7 @@ where one request serves several queries (:func:`charging`).
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -28,6 +29,7 @@ class Completion:
         cost_usd: its share of the charge in US dollars; the shares of all completions add up to
             the charge. 0 for a repeated or cached completion, None if no price is known.
         first_logprobs: log-probability of the likeliest first tokens, if the server reports them.
+        cached_tokens: tokens of the prompt that the server had kept from earlier requests.
     """
 
     text: str
@@ -36,6 +38,7 @@ class Completion:
     finish_reason: str = "stop"
     cost_usd: float | None = None
     first_logprobs: Mapping[str, float] | None = None
+    cached_tokens: int = 0
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,27 @@ class Sampling:
         """Return the seed of one sample of a prompt, which is the same in every batch."""
         name = f"{self.seed}\0{sample}\0{as_text(prompt)}".encode()
         return int.from_bytes(hashlib.sha256(name).digest()[:7], "big")
+
+
+# Whoever waits for a request looks this often whether the query was cancelled, in seconds.
+CANCEL_POLL_S = 0.1
+
+_CANCEL: ContextVar[threading.Event | None] = ContextVar("cancel", default=None)
+
+
+@contextmanager
+def cancelling(cancel: threading.Event | None) -> Iterator[None]:
+    """End requests to endpoints within the block once this event is set, by CancelledError."""
+    token = _CANCEL.set(cancel)
+    try:
+        yield
+    finally:
+        _CANCEL.reset(token)
+
+
+def cancellation() -> threading.Event | None:
+    """Return the event of :func:`cancelling` around this call, or None."""
+    return _CANCEL.get()
 
 
 @runtime_checkable

@@ -15,9 +15,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from viper.errors import CancelledError, ViperError
+from viper.errors import ViperError
 from viper.models.llm.messages import Prompt
-from viper.models.llm.protocol import CANCEL_POLL_S, Completion, Sampling, cancellation
+from viper.models.llm.protocol import Completion, Sampling
 from viper.models.llm.wrapped import Attempt
 
 Result = TypeVar("Result")
@@ -49,7 +49,6 @@ class EventLoop:
         """Return the result of asynchronous work; an interrupt (Ctrl-C) cancels it.
 
         Raises:
-            CancelledError: the event of :func:`~viper.models.llm.protocol.cancelling` was set.
             RuntimeError: the loop is closed, before or meanwhile.
         """
         # The lock keeps work away from a loop that is ending, where it would wait for ever.
@@ -67,12 +66,7 @@ class EventLoop:
                 finalizer.atexit = False
                 self._loop, self._end = loop, finalizer
             future = asyncio.run_coroutine_threadsafe(work(), self._loop)
-        cancel = cancellation()
         try:
-            while cancel is not None and not future.done():
-                if cancel.is_set():
-                    raise CancelledError("the run was cancelled")
-                concurrent.futures.wait([future], CANCEL_POLL_S)
             return future.result()
         except concurrent.futures.CancelledError:
             raise RuntimeError(self._closed_text) from None

@@ -203,12 +203,14 @@ def read_reply(text: str) -> Reply:
     choices, usage = _parsed(text)
     details = usage.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else None
-    names = ("prompt_cache_hit_tokens", "cache_read_input_tokens")  # DeepSeek, Anthropic
-    counts = [_count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens", *names)]
+    prompt = _count(usage.get("prompt_tokens"))
+    others = ("prompt_cache_hit_tokens", "cache_read_input_tokens")  # DeepSeek, Anthropic
+    counts = [_count(value) or 0 for value in (cached, *map(usage.get, others))]
     return Reply(
         [_choice(each) for each in choices],
-        *counts[:2],
-        min(_count(cached) or counts[2] or counts[3] or 0, counts[0] or 0),
+        prompt,
+        _count(usage.get("completion_tokens")),
+        min(max(counts), prompt or 0),
     )
 
 

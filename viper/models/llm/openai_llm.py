@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import json
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -32,6 +33,10 @@ from viper.models.llm.scripted import cut_at_stop
 APIS = ("chat", "completions")
 
 LOG = logging.getLogger("viper.models")
+
+# Tokens from which on a prompt is compared with what the server says it read; twice as many as it
+# read are no error of the estimate.
+LONG_PROMPT = 2_000
 
 # Fields that one request may turn out to hold in vain: the limit of tokens and the omittable ones.
 MOST_CORRECTIONS = 5
@@ -122,6 +127,7 @@ class OpenAILLM(ConcurrentLLM):
         self._max_side, self._detail = max_side, detail
         self.capabilities = capabilities_of(self._endpoint.base_url, model)
         self._corrections: Corrections | None = None
+        self._told_cut = False
         self.sees_pictures = api == "chat"
         self._echoes: bool | None = None if api == "completions" else False
         self.max_context = max_context
@@ -259,6 +265,15 @@ class OpenAILLM(ConcurrentLLM):
         returned.
         """
         choices, prompt_tokens, completion_tokens, cached_tokens = reply
+        read = math.inf if prompt_tokens is None else prompt_tokens
+        sent = self.count_tokens(without_roles(prompt)) if read < LONG_PROMPT else 0
+        if sent > max(LONG_PROMPT, 2 * read) and not self._told_cut:
+            self._told_cut = True
+            LOG.warning(
+                "%s read %d tokens of a prompt of about %d, so it seems to cut prompts silently; "
+                "give the server more context (Ollama: OLLAMA_CONTEXT_LENGTH)",
+                *(self._place, read, sent),
+            )
         texts = [cut_at_stop(choice.text, sampling.stop) for choice in choices]
         if prompt_tokens is None:
             prompt_tokens = self._tokens.count_prompt(prompt, chat=self.sees_pictures)

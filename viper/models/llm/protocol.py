@@ -8,7 +8,6 @@ where one request serves several queries (:func:`charging`).
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -58,27 +57,6 @@ class Sampling:
         """Return the seed of one sample of a prompt, which is the same in every batch."""
         name = f"{self.seed}\0{sample}\0{as_text(prompt)}".encode()
         return int.from_bytes(hashlib.sha256(name).digest()[:7], "big")
-
-
-# Whoever waits for a request looks this often whether the query was cancelled, in seconds.
-CANCEL_POLL_S = 0.1
-
-_CANCEL: ContextVar[threading.Event | None] = ContextVar("cancel", default=None)
-
-
-@contextmanager
-def cancelling(cancel: threading.Event | None) -> Iterator[None]:
-    """End requests to endpoints within the block once this event is set, by CancelledError."""
-    token = _CANCEL.set(cancel)
-    try:
-        yield
-    finally:
-        _CANCEL.reset(token)
-
-
-def cancellation() -> threading.Event | None:
-    """Return the event of :func:`cancelling` around this call, or None."""
-    return _CANCEL.get()
 
 
 @runtime_checkable

@@ -175,6 +175,8 @@ class ProfileModels:
 
     def _load_llm(self, role: str, choice: BackendChoice, load: Callable[[], Any]) -> LLM:
         llm = self._on_vlm(role, choice, load()) if choice.backend == backends.VLM else load()
+        if hasattr(llm, "remember"):
+            llm.remember(state_dir(self._choices.state) / "endpoints.json")
         llm = GatheredLLM(llm, getattr(llm, "batch", BATCH))
         if not choice.cache:
             return llm

@@ -97,6 +97,7 @@ class LLMUsage:
         retries: requests that repeat a failed one.
         prompt_tokens, completion_tokens: as the server counts them, else estimated. The tokens of
             a failed request are unknown and not counted.
+        cached_tokens: those of the prompts that the server had kept from earlier requests.
         cost_usd: tokens times price, or None if the model has no known price.
     """
 
@@ -104,6 +105,7 @@ class LLMUsage:
     retries: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cached_tokens: int = 0
     cost_usd: float | None = None
 
 
@@ -111,7 +113,8 @@ class UsageCounter:
     """Adds up :class:`LLMUsage`; thread-safe.
 
     Args:
-        price_per_million: US dollars for a million tokens, ``prompt`` and ``completion``.
+        price_per_million: US dollars for a million tokens: ``prompt``, ``completion``, and
+            ``cached`` for tokens of a prompt that the server had kept, by default as the prompt's.
 
     Raises:
         UsageError: a price with another name, a missing one, or one below 0.
@@ -121,10 +124,12 @@ class UsageCounter:
         self._prices = price_per_million
         if price_per_million is not None:
             good = [isinstance(p, int | float) and p >= 0 for p in price_per_million.values()]
-            if set(price_per_million) != {"prompt", "completion"} or not all(good):
+            names = set(price_per_million) - {"cached"}
+            if names != {"prompt", "completion"} or not all(good):
                 raise UsageError(
                     "price_per_million must be { prompt = US dollars, completion = US dollars }, "
-                    f"each 0 or more, not {dict(price_per_million)!r}"
+                    "with cached = US dollars if you like, each 0 or more, "
+                    f"not {dict(price_per_million)!r}"
                 )
         self._total = LLMUsage()
         self._lock = threading.Lock()
@@ -133,25 +138,31 @@ class UsageCounter:
         """Count one request before it is sent."""
         self._add(requests=1, retries=int(repeated))
 
-    def tokens(self, prompt: int, completion: int) -> float | None:
+    def tokens(self, prompt: int, completion: int, cached: int = 0) -> float | None:
         """Count the tokens of one answered request and return their cost, as :meth:`price_usd`."""
-        self._add(prompt_tokens=prompt, completion_tokens=completion)
-        return self.price_usd(prompt, completion)
+        self._add(prompt_tokens=prompt, completion_tokens=completion, cached_tokens=cached)
+        return self.price_usd(prompt, completion, cached)
 
     def _add(self, **more: int) -> None:
         with self._lock:
             sums = {name: getattr(self._total, name) + count for name, count in more.items()}
             self._total = replace(self._total, **sums)
 
-    def price_usd(self, prompt: int, completion: int) -> float | None:
-        """Return the cost in dollars, or None if the model has no known price."""
+    def price_usd(self, prompt: int, completion: int, cached: int = 0) -> float | None:
+        """Return the cost in dollars, or None if the model has no known price.
+
+        Args:
+            cached: how many of the prompt's tokens have the price ``cached``.
+        """
         if self._prices is None:
             return None
-        return (prompt * self._prices["prompt"] + completion * self._prices["completion"]) / 1e6
+        of_prompt, of_completion = self._prices["prompt"], self._prices["completion"]
+        saved = cached * (of_prompt - self._prices.get("cached", of_prompt))
+        return (prompt * of_prompt - saved + completion * of_completion) / 1e6
 
     def snapshot(self) -> LLMUsage:
         """Return the usage up to now; the result does not change afterwards."""
         with self._lock:
             total = self._total
-        cost_usd = self.price_usd(total.prompt_tokens, total.completion_tokens)
+        cost_usd = self.price_usd(total.prompt_tokens, total.completion_tokens, total.cached_tokens)
         return replace(total, cost_usd=cost_usd)

@@ -17,11 +17,12 @@ import math
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from random import Random
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from tenacity import AsyncRetrying
 
 from viper.errors import MissingExtraError, ModelError, UsageError, ViperError
+from viper.models.llm.capabilities import is_too_long
 from viper.models.llm.endpoint import Endpoint, UsageCounter
 from viper.models.llm.event_loop import EventLoop
 from viper.models.llm.prompt_tokens import Echo
@@ -40,21 +41,19 @@ _REFUSED_KEY = frozenset({401, 403})
 # Codes with status 429 that do not pass by waiting.
 _USED_UP = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 
-# Codes for a prompt longer than the model's context.
-_TOO_LONG = frozenset({"context_length_exceeded"})
-
-# Field that vLLM names as the cause instead of a code.
-_TOO_LONG_FIELDS = frozenset({"input_tokens"})
-
-# Fields that some models reject and that a request does not need.
-_OMITTABLE = frozenset({"temperature", "seed", "n", "stop"})
-
 # Characters of a server's text in an error: its first sentence, not a page of HTML.
 _SHOWN = 200
 
 
 class RefusedError(ModelError):
-    """The endpoint rejected a request and would reject it again."""
+    """The endpoint rejected a request and would reject it again.
+
+    Attributes:
+        param: the field of the request that the server names as the cause, or "".
+        stated: the server's words.
+    """
+
+    param = stated = ""
 
 
 class ContextFullError(UsageError):
@@ -151,25 +150,44 @@ class Client(EventLoop):
                 f"{place} refused the key (status {status}); set the environment variable "
                 f"{self._endpoint.key_env} to a key that it accepts for this model"
             )
-        stated = error.body.get("message") if isinstance(error.body, dict) else None
+        fields = _error_fields(error.body)
+        stated = fields.get("message") or fields.get("detail")
         words = str(stated or error.response.text or error.message)
         message = " ".join(self._endpoint.hiding_key(words).split())[:_SHOWN]
-        if error.code in _USED_UP:
+        if fields.get("code") in _USED_UP:
             return RefusedError(f"{place}: the quota is used up (status {status}): {message}")
+        codes = [fields.get(name) for name in ("code", "type", "param")]
+        if status not in _PASSING and is_too_long(codes, words):  # some servers say so by a 500
+            return ContextFullError(message)
         if status in _PASSING or status >= 500:
             wait_s = asked_wait_s(error.response.headers)
             return TransientError(f"status {status}: {message}", wait_s)
-        if error.code in _TOO_LONG or error.param in _TOO_LONG_FIELDS:
-            return ContextFullError(message)
         todo = "check model, api and options of the profile"
-        if error.param in _OMITTABLE:
-            todo = f'add omit = ["{error.param}"] to the options of the model'
-        return RefusedError(f"{place} refused the request (status {status}): {message}; {todo}")
+        refused = RefusedError(f"{place} refused the request (status {status}): {message}; {todo}")
+        refused.param, refused.stated = str(fields.get("param") or ""), words
+        return refused
 
 
-# At least one text in the server's order, whose tokens and cost are not counted yet, and the tokens
-# of prompt and completion, if reported.
-Reply = tuple[list[Completion], int | None, int | None]
+def _error_fields(body: Any) -> Mapping[str, Any]:
+    """Return the fields of an error; Google sends it in a list, others as bare words."""
+    body = body[0] if isinstance(body, list) and body else body
+    fields = body.get("error", body) if isinstance(body, dict) else body
+    return fields if isinstance(fields, dict) else {"message": fields}
+
+
+class Reply(NamedTuple):
+    """An answer of the server.
+
+    Attributes:
+        choices: at least one in the server's order; tokens and cost are not counted yet.
+        prompt_tokens, completion_tokens: as reported, or None.
+        cached_tokens: how many of the prompt's tokens the server had kept from earlier requests.
+    """
+
+    choices: list[Completion]
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    cached_tokens: int
 
 
 class NoEchoError(UsageError):
@@ -182,8 +200,18 @@ def read_reply(text: str) -> Reply:
     Raises:
         TransientError: no JSON, no choices, or choices without text.
     """
-    choices, prompt_tokens, completion_tokens = _parsed(text)
-    return [_choice(each) for each in choices], prompt_tokens, completion_tokens
+    choices, usage = _parsed(text)
+    details = usage.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else None
+    prompt = _count(usage.get("prompt_tokens"))
+    others = ("prompt_cache_hit_tokens", "cache_read_input_tokens")  # DeepSeek, Anthropic
+    counts = [_count(value) or 0 for value in (cached, *map(usage.get, others))]
+    return Reply(
+        [_choice(each) for each in choices],
+        prompt,
+        _count(usage.get("completion_tokens")),
+        min(max(counts), prompt or 0),
+    )
 
 
 def read_echoes(text: str, expected: int) -> tuple[list[Echo], int]:
@@ -193,14 +221,18 @@ def read_echoes(text: str, expected: int) -> tuple[list[Echo], int]:
         TransientError: no JSON, no choices.
         NoEchoError: completions without the likelihoods of their prompts.
     """
-    choices, prompt_tokens, _ = _parsed(text)
+    choices, usage = _parsed(text)
     if len(choices) != expected:
         raise NoEchoError(f"{expected} prompts were sent to be echoed, {len(choices)} came back")
-    return [_echo(each) for each in choices], prompt_tokens or 0
+    return [_echo(each) for each in choices], _count(usage.get("prompt_tokens")) or 0
 
 
-def _parsed(text: str) -> tuple[list[dict[str, Any]], int | None, int | None]:
-    """Return the choices of an answer in order, and its tokens of prompt and completion."""
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and value >= 0 else None
+
+
+def _parsed(text: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the choices of an answer in order, and its usage."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
@@ -214,10 +246,7 @@ def _parsed(text: str) -> tuple[list[dict[str, Any]], int | None, int | None]:
     if all(isinstance(each.get("index"), int) for each in choices):
         choices.sort(key=lambda each: each["index"])
     usage = data.get("usage")
-    stated = usage if isinstance(usage, dict) else {}
-    counts = [stated.get(name) for name in ("prompt_tokens", "completion_tokens")]
-    prompt, completion = (n if isinstance(n, int) and n >= 0 else None for n in counts)
-    return choices, prompt, completion
+    return choices, usage if isinstance(usage, dict) else {}
 
 
 def _choice(data: Mapping[str, Any]) -> Completion:

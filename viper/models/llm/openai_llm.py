@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import logging
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +21,7 @@ from typing import Any
 
 from viper.errors import PromptTooLongError, UsageError
 from viper.models.llm import openai_client
+from viper.models.llm.capabilities import Corrections, capabilities_of
 from viper.models.llm.endpoint import LLMUsage, UsageCounter, find_endpoint
 from viper.models.llm.event_loop import ConcurrentLLM
 from viper.models.llm.messages import Prompt, messages_of, pictures_of, without_roles
@@ -28,6 +31,15 @@ from viper.models.llm.retry import Backoff
 from viper.models.llm.scripted import cut_at_stop
 
 APIS = ("chat", "completions")
+
+LOG = logging.getLogger("viper.models")
+
+# Tokens from which on a prompt is compared with what the server says it read; twice as many as it
+# read are no error of the estimate.
+LONG_PROMPT = 2_000
+
+# Fields that one request may turn out to hold in vain: the limit of tokens and the omittable ones.
+MOST_CORRECTIONS = 5
 
 
 class OpenAILLM(ConcurrentLLM):
@@ -46,11 +58,12 @@ class OpenAILLM(ConcurrentLLM):
         max_retries: how often a request is repeated after 408, 429, 5xx, a time-out, a lost
             connection or an unreadable answer.
         concurrency: maximum number of prompts sent at once.
-        price_per_million: US dollars for a million tokens, ``{prompt, completion}``.
+        price_per_million: US dollars for a million tokens, ``{prompt, completion, cached}``.
         max_context: tokens of prompt and completion together; the protocol cannot ask for it.
         tokenizer: a local folder to count tokens with; None estimates.
         extra: further fields of every request, such as ``{reasoning_effort = "low"}``.
-        omit: fields never sent, for models that reject them, such as ``["temperature"]``.
+        omit: fields never sent, such as ``["temperature"]``. Those of ``endpoints.toml``, and those
+            that the endpoint refuses, are left out without it.
         chat_template_kwargs: arguments of the server's chat template, such as
             ``{enable_thinking = false}``; sent only if given.
         thinking_tokens: added to every request's limit, for models that think before they answer.
@@ -112,6 +125,9 @@ class OpenAILLM(ConcurrentLLM):
             self._extra["chat_template_kwargs"] = dict(chat_template_kwargs)
         self._thinking_tokens = thinking_tokens
         self._max_side, self._detail = max_side, detail
+        self.capabilities = capabilities_of(self._endpoint.base_url, model)
+        self._corrections: Corrections | None = None
+        self._told_cut = False
         self.sees_pictures = api == "chat"
         self._echoes: bool | None = None if api == "completions" else False
         self.max_context = max_context
@@ -119,6 +135,15 @@ class OpenAILLM(ConcurrentLLM):
         if self._extra or self._omit:  # a few letters that identify both
             fields = json.dumps([self._extra, sorted(self._omit)], sort_keys=True)
             self.model_id += f"-{hashlib.sha256(fields.encode()).hexdigest()[:8]}"
+
+    def remember(self, path: Path) -> None:
+        """Keep what refusals teach in this file, and begin with what it holds."""
+        self._corrections = Corrections(path)
+        self.capabilities = self._corrections.get(self._place, self.capabilities)
+
+    @property
+    def _place(self) -> str:
+        return f"{self._model}@{self._endpoint.place}"
 
     @property
     def usage(self) -> LLMUsage:
@@ -176,11 +201,10 @@ class OpenAILLM(ConcurrentLLM):
         completions: list[Completion] = []
         while len(completions) < count:
             left, seed = count - len(completions), sampling.seed + len(completions)
-            body = self._body(prompt, sampling, left, seed)
             try:
-                reply = await self._client.ask(self._api, body, openai_client.read_reply)
-            except openai_client.ContextFullError:
-                raise self._too_long() from None
+                reply = await self._ask(partial(self._body, prompt, sampling, left, seed))
+            except openai_client.ContextFullError as error:
+                raise self._too_long(str(error)) from None
             except openai_client.RefusedError as error:
                 pictures = len(pictures_of(prompt))
                 if not pictures:
@@ -196,6 +220,23 @@ class OpenAILLM(ConcurrentLLM):
         repeated = replace(completions[0], cost_usd=self._counter.price_usd(0, 0))
         return completions + [repeated] * (sampling.n - 1)
 
+    async def _ask(self, body: Callable[[], dict[str, Any]]) -> openai_client.Reply:
+        """Send a request; without the fields that the endpoint refuses, if it refuses some."""
+        for _ in range(MOST_CORRECTIONS):
+            fields, before = body(), self.capabilities
+            try:
+                return await self._client.ask(self._api, fields, openai_client.read_reply)
+            except openai_client.RefusedError as error:
+                learned = before.corrected(fields, error.param, error.stated)
+                if learned is None:
+                    raise
+            if self.capabilities == before:  # another request may have learned it meanwhile
+                self.capabilities = learned
+                LOG.info("%s refuses a field of the request; now %s", self._place, learned)
+                if self._corrections is not None:
+                    self._corrections.put(self._place, learned)
+        return await self._client.ask(self._api, body(), openai_client.read_reply)
+
     def _body(self, prompt: Prompt, sampling: Sampling, n: int, seed: int) -> dict[str, Any]:
         room = self.max_context
         if self._tokens.exact:
@@ -204,9 +245,7 @@ class OpenAILLM(ConcurrentLLM):
             raise self._too_long()
         draw = {"temperature": sampling.temperature, "seed": seed, "n": n}
         body: dict[str, Any] = {"model": self._model, **draw}
-        # OpenAI's newer chat models reject the old name; some servers lack the new one.
-        is_newer = self.sees_pictures and self._endpoint.official
-        name = "max_completion_tokens" if is_newer else "max_tokens"
+        name = self.capabilities.token_field if self.sees_pictures else "max_tokens"
         body[name] = min(sampling.max_tokens + self._thinking_tokens, room)
         if sampling.stop:
             body["stop"] = list(sampling.stop)
@@ -215,7 +254,8 @@ class OpenAILLM(ConcurrentLLM):
         else:
             check_no_pictures(prompt, self.model_id)
             body["prompt"] = without_roles(prompt)
-        fields = {name: value for name, value in body.items() if name not in self._omit}
+        left_out = {*self._omit, *self.capabilities.refused}
+        fields = {name: value for name, value in body.items() if name not in left_out}
         return {**fields, "extra_body": self._extra} if self._extra else fields
 
     def _completions(
@@ -224,7 +264,16 @@ class OpenAILLM(ConcurrentLLM):
         """Return up to ``limit`` completions; tokens are split over all choices, cost over the
         returned.
         """
-        choices, prompt_tokens, completion_tokens = reply
+        choices, prompt_tokens, completion_tokens, cached_tokens = reply
+        read = math.inf if prompt_tokens is None else prompt_tokens
+        sent = self.count_tokens(without_roles(prompt)) if read < LONG_PROMPT else 0
+        if sent > max(LONG_PROMPT, 2 * read) and not self._told_cut:
+            self._told_cut = True
+            LOG.warning(
+                "%s read %d tokens of a prompt of about %d, so it seems to cut prompts silently; "
+                "give the server more context (Ollama: OLLAMA_CONTEXT_LENGTH)",
+                *(self._place, read, sent),
+            )
         texts = [cut_at_stop(choice.text, sampling.stop) for choice in choices]
         if prompt_tokens is None:
             prompt_tokens = self._tokens.count_prompt(prompt, chat=self.sees_pictures)
@@ -233,13 +282,13 @@ class OpenAILLM(ConcurrentLLM):
         if completion_tokens is not None:
             share, rest = divmod(completion_tokens, len(texts))
             counts = [share + (index < rest) for index in range(len(texts))]
-        cost_usd = self._counter.tokens(prompt_tokens, sum(counts))
+        cost_usd = self._counter.tokens(prompt_tokens, sum(counts), cached_tokens)
         if cost_usd is not None:
             cost_usd /= min(limit, len(texts))
         completions = []
         for text, count, choice in zip(texts, counts, choices, strict=True):
             ended = choice.finish_reason, cost_usd, choice.first_logprobs
-            completions.append(Completion(text, prompt_tokens, count, *ended))
+            completions.append(Completion(text, prompt_tokens, count, *ended, cached_tokens))
         return completions[:limit]
 
     def _echoed(self, texts: list[str]) -> list[Echo]:
@@ -251,10 +300,11 @@ class OpenAILLM(ConcurrentLLM):
         self._echoes = True
         return echoes
 
-    def _too_long(self) -> PromptTooLongError:
+    def _too_long(self, stated: str = "") -> PromptTooLongError:
+        context = f": {stated}" if stated else f", max_context {self.max_context}"
         return PromptTooLongError(
-            f"the prompt fills the whole context of {self.model_id}, max_context "
-            f"{self.max_context}; show fewer examples or a shorter query"
+            f"the prompt fills the whole context of {self.model_id}{context}; show fewer examples "
+            "or a shorter query"
         )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,6 +27,7 @@ from viper.models.llm.messages import (
     without_system,
 )
 from viper.models.llm.protocol import check_no_pictures
+from viper.models.llm.replies import opened_reasoning
 
 Template = Literal["plain", "chat", "auto"]
 
@@ -52,6 +54,14 @@ class ChatTemplate:
         self._renderer, self._kwargs, self._takes_parts = renderer, dict(kwargs or {}), takes_parts
         added = tokenizer.added_tokens_decoder.values()
         self._marks = [token.content for token in added if token.special and token.content]
+
+    @cached_property
+    def opened(self) -> str:
+        """Return the mark of reasoning that the template opens for every reply, or "".
+
+        A backend puts it before the reply: one that was cut within would read like an answer.
+        """
+        return opened_reasoning(self.render("?"))
 
     def render(self, prompt: Prompt) -> str:
         """Return the text that the model reads, up to the beginning of its reply.
@@ -125,6 +135,11 @@ class PromptTokens:
         if template == "chat" or (template == "auto" and renderer.chat_template):
             self._template = ChatTemplate(renderer, tokenizer, kwargs, takes_parts=sees)
 
+    @property
+    def opened(self) -> str:
+        """Return the mark of reasoning before every reply; see :attr:`ChatTemplate.opened`."""
+        return self._template.opened if self._template is not None else ""
+
     def wrapped(self, prompt: Prompt) -> str:
         """Return the text that the model reads for a prompt."""
         if self._template is not None:
@@ -134,7 +149,9 @@ class PromptTokens:
     def encode(self, text: str) -> list[int]:
         """Return the tokens of a wrapped text, with those that mark its beginning and end."""
         # A chat template writes its special tokens itself.
-        return list(self._tokenizer.encode(text, add_special_tokens=self._template is None))
+        # A file of a tokenizer may ask for truncation, which would cut the end of the query.
+        special = self._template is None
+        return list(self._tokenizer.encode(text, add_special_tokens=special, truncation=False))
 
     def read(self, prompt: Prompt, model_id: str, max_context: int) -> list[int]:
         """Return the tokens of a prompt, at least one and fewer than ``max_context``.
@@ -162,7 +179,7 @@ class PromptTokens:
 
     def count(self, text: str) -> int:
         """Return the number of tokens of the text, without special tokens."""
-        return len(self._tokenizer.encode(text, add_special_tokens=False))
+        return len(self._tokenizer.encode(text, add_special_tokens=False, truncation=False))
 
 
 class TokenCounter:
@@ -198,7 +215,7 @@ class TokenCounter:
         """
         if self._tokenizer is None:
             return math.ceil(len(text) / CHARACTERS_PER_TOKEN)
-        return len(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+        return len(self._tokenizer(text, add_special_tokens=False, truncation=False)["input_ids"])
 
     def count_prompt(self, prompt: Prompt, *, chat: bool) -> int:
         """Return the number of tokens of a prompt, with those that the model's format adds if

@@ -28,6 +28,7 @@ class Completion:
         cost_usd: its share of the charge in US dollars; the shares of all completions add up to
             the charge. 0 for a repeated or cached completion, None if no price is known.
         first_logprobs: log-probability of the likeliest first tokens, if the server reports them.
+        cached_tokens: tokens of the prompt that the server had kept from earlier requests.
     """
 
     text: str
@@ -36,6 +37,7 @@ class Completion:
     finish_reason: str = "stop"
     cost_usd: float | None = None
     first_logprobs: Mapping[str, float] | None = None
+    cached_tokens: int = 0
 
 
 @dataclass(frozen=True)

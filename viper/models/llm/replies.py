@@ -49,6 +49,14 @@ def without_reasoning(text: str) -> str:
     return text
 
 
+def opened_reasoning(prompt: str) -> str:
+    """Return the opening mark that a rendered prompt ends with, so that the reply begins within
+    the reasoning; "" if there is none.
+    """
+    ends = (re.search(rf"({opening})\s*\Z", prompt, re.IGNORECASE) for opening, _ in _REASONING)
+    return next((found[1] for found in ends if found), "")
+
+
 def first_line(reply: str) -> str:
     """Return the first line of a reply that is not blank, without reasoning; "" if there is
     none.

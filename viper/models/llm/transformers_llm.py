@@ -98,7 +98,8 @@ class TransformersLLM(LocalModel):
         done = []
         for row in rows:
             text = str(self._tokenizer.decode(row.output, skip_special_tokens=True))
-            cut, reason = cut_at_stop(text, sampling.stop), "stop" if row.stopped else "length"
+            cut = self._prompts.opened + cut_at_stop(text, sampling.stop)
+            reason = "stop" if row.stopped else "length"
             done.append(Completion(cut, len(row.prefill.ids), len(row.output), reason))
         return [done[i : i + sampling.n] for i in range(0, len(done), sampling.n)]
 

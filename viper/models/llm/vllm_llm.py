@@ -182,7 +182,8 @@ class VllmLLM(ConcurrentLLM):
                 logprobs = {each.decoded_token: float(each.logprob) for each in first}
             reason = "length" if output.finish_reason == "length" else "stop"
             counts = len(result.prompt_token_ids), len(output.token_ids)
-            completions.append(Completion(output.text, *counts, reason, first_logprobs=logprobs))
+            text = self._prompts.opened + output.text
+            completions.append(Completion(text, *counts, reason, first_logprobs=logprobs))
         return completions * (sampling.n if greedy else 1)
 
     async def _answer(

@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from viper.errors import ViperError
 from viper.models.batching import Gatherer
+from viper.models.llm.capabilities import Capabilities
 from viper.models.llm.endpoint import LLMUsage
 from viper.models.llm.messages import Prompt, as_key, without_roles
 from viper.models.llm.protocol import LLM, Completion, Sampling
@@ -84,6 +85,7 @@ class WrappedLLM:
         max_pixels: number of pixels that pictures are fitted to, or None if they are not.
         concurrent: whether the model serves callers concurrently, as endpoints do.
         usage: the model's :class:`~viper.models.llm.endpoint.LLMUsage`, or None if it counts none.
+        capabilities: what its endpoint takes; the default ones for a model in this process.
     """
 
     def __init__(self, llm: LLM) -> None:
@@ -106,6 +108,7 @@ class WrappedLLM:
     max_pixels = _optional("max_pixels", None)
     concurrent = _optional("concurrent", False)
     usage = _optional("usage", None)
+    capabilities = _optional("capabilities", Capabilities())
 
     def generate(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[list[Completion]]:
         """Generate by the model."""

@@ -201,7 +201,7 @@ class ChatVLM(LocalModel, VisionLanguageModel):
 
     def count_tokens(self, text: str) -> int:
         """Return the number of tokens of the text, without special tokens."""
-        return len(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+        return len(self._tokenizer(text, add_special_tokens=False, truncation=False)["input_ids"])
 
     def ask(self, requests: Sequence[ChatRequest], max_new_tokens: int) -> list[tuple[str, float]]:
         """Return the reply to each request, without reasoning, and its probability.
@@ -320,7 +320,8 @@ class ChatVLM(LocalModel, VisionLanguageModel):
             cut = cut_at_stop(text, stop)
             reason = "stop" if ended or cut != text else "length"
             prompt_tokens = width if mask is None else int(mask[index].sum())
-            completions.append(Completion(cut, prompt_tokens, end, reason))
+            text = self._template.opened + cut
+            completions.append(Completion(text, prompt_tokens, end, reason))
         return completions
 
     def _inputs(self, prompts: Sequence[Prompt]) -> Any:
@@ -337,6 +338,7 @@ class ChatVLM(LocalModel, VisionLanguageModel):
             text=texts,
             return_tensors="pt",
             add_special_tokens=not (begin and texts[0].startswith(begin)),
+            truncation=False,  # which the file of a tokenizer may ask for
             **more,
         )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,15 @@ from viper.errors import PromptTooLongError, UsageError
 from viper.models.llm import openai_client
 from viper.models.llm.endpoint import LLMUsage, UsageCounter, find_endpoint
 from viper.models.llm.event_loop import ConcurrentLLM
-from viper.models.llm.messages import Prompt, messages_of, pictures_of, without_roles
+from viper.models.llm.messages import (
+    MIN_SIDE,
+    Picture,
+    PictureEncoder,
+    Prompt,
+    messages_of,
+    pictures_of,
+    without_roles,
+)
 from viper.models.llm.prompt_tokens import Echo, TokenCounter, tail_scores
 from viper.models.llm.protocol import Completion, Sampling, check_no_pictures
 from viper.models.llm.retry import Backoff
@@ -55,6 +63,8 @@ class OpenAILLM(ConcurrentLLM):
             ``{enable_thinking = false}``; sent only if given.
         thinking_tokens: added to every request's limit, for models that think before they answer.
         max_side: greatest width and height in pixels of a picture; larger ones are scaled down.
+        min_side: smaller pictures are enlarged to a longer side of this many pixels; 1 sends them
+            as they are.
         detail: ``low``, ``high`` or ``auto``, sent with every picture; "" sends none.
         jitter_seed: seed of the waits before retries. None differs between processes, so many
             workers do not retry at the same moment.
@@ -84,6 +94,7 @@ class OpenAILLM(ConcurrentLLM):
         chat_template_kwargs: Mapping[str, Any] | None = None,
         thinking_tokens: int = 0,
         max_side: int = 1024,
+        min_side: int = MIN_SIDE,
         detail: str = "",
         jitter_seed: int | None = None,
         sleep: openai_client.Sleep = asyncio.sleep,
@@ -91,7 +102,7 @@ class OpenAILLM(ConcurrentLLM):
         if api not in APIS:
             raise UsageError(f"api {api!r} is not known; known: {', '.join(APIS)}")
         sizes = {"timeout_s": timeout_s, "concurrency": concurrency, "max_side": max_side}
-        for name, value in sizes.items():
+        for name, value in (sizes | {"min_side": min_side}).items():
             if value <= 0:
                 raise UsageError(f"{name} is {value}; it must be above 0")
         self._model, self._api = model, api
@@ -112,6 +123,7 @@ class OpenAILLM(ConcurrentLLM):
             self._extra["chat_template_kwargs"] = dict(chat_template_kwargs)
         self._thinking_tokens = thinking_tokens
         self._max_side, self._detail = max_side, detail
+        self._pictures = PictureEncoder(max_side, min_side)
         self.sees_pictures = api == "chat"
         self._echoes: bool | None = None if api == "completions" else False
         self.max_context = max_context
@@ -211,7 +223,9 @@ class OpenAILLM(ConcurrentLLM):
         if sampling.stop:
             body["stop"] = list(sampling.stop)
         if self.sees_pictures:
-            body["messages"] = chat_messages(prompt, self._max_side, self._detail)
+            format_ = getattr(getattr(self, "capabilities", None), "picture_format", "jpeg")
+            encode = partial(self._pictures.data_uri, takes_jpeg=format_ == "jpeg")
+            body["messages"] = chat_messages(prompt, encode, self._detail)
         else:
             check_no_pictures(prompt, self.model_id)
             body["prompt"] = without_roles(prompt)
@@ -258,11 +272,13 @@ class OpenAILLM(ConcurrentLLM):
         )
 
 
-def chat_messages(prompt: Prompt, max_side: int, detail: str = "") -> list[dict[str, Any]]:
+def chat_messages(
+    prompt: Prompt, encode: Callable[[Picture], str], detail: str = ""
+) -> list[dict[str, Any]]:
     """Return the field ``messages`` of a request.
 
     Args:
-        max_side: greatest width and height in pixels of a picture; larger ones are scaled down.
+        encode: returns a picture in a ``data:`` URI.
         detail: sent with every picture, unless empty.
     """
     messages: list[dict[str, Any]] = []
@@ -272,7 +288,7 @@ def chat_messages(prompt: Prompt, max_side: int, detail: str = "") -> list[dict[
             if isinstance(part, str):
                 parts.append({"type": "text", "text": part})
             else:
-                image = {"url": part.data_uri(max_side)} | ({"detail": detail} if detail else {})
+                image = {"url": encode(part)} | ({"detail": detail} if detail else {})
                 parts.append({"type": "image_url", "image_url": image})
         # Plain text where there are no pictures, because some servers take nothing else.
         plain = all(isinstance(part, str) for part in message.parts)

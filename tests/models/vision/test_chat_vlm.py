@@ -14,6 +14,11 @@ from viper.models.vision.vlm import ChatRequest
 MESSAGES = ["what is this ?", "is this the red cube or not , yes or no ?", "a ball ?", "what ?"]
 
 
+@pytest.fixture(autouse=True)
+def _endless_replies(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny_chat.take_cut_replies(monkeypatch)
+
+
 @pytest.fixture(scope="module", params=tiny_chat.FAMILIES)
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_chat.FAMILIES[request.param](tmp_path_factory.mktemp(request.param))

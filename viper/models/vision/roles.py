@@ -29,6 +29,12 @@ class Detection:
     score: float
 
 
+class Detections(list[Detection]):
+    """Boxes of a phrase, best first; ``note`` says what of the model's reply they leave out."""
+
+    note = ""
+
+
 @dataclass(frozen=True, eq=False)
 class Segment:
     """Object of a segmenter: ``mask`` bool [H, W] of its pixels, ``score`` in [0, 1]."""

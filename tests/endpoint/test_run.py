@@ -229,3 +229,22 @@ def test_a_writer_that_does_not_see_gets_no_picture(
     assert record["answer"] == "cube"
     assert not any(asked.request.pictures for asked in model.asked)
     check_counts(record, model)
+
+
+@pytest.mark.parametrize(
+    ("corners", "said"),
+    [
+        ([450, 100, 600, 300], "right"),
+        ([100, 450, 300, 600], "x and y are exchanged: set its option y_first"),
+        ([302, 45, 403, 134], "the model writes pixels: set its option in_pixels = true"),
+        ([700, 700, 800, 800], "none of its 1 boxes is near the circle"),
+    ],
+)
+def test_setup_checks_how_the_model_writes_boxes(
+    corners: list[int], said: str, start: Start, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = start(boxes=json.dumps([{"label": "red circle", "bbox_2d": corners}]))
+    code, out, err = viper(capsys, "setup", "--profile", "endpoint", "--yes")
+    assert code == 0, err
+    assert f"boxes    of a drawing, in one request: {said}" in out
+    assert len([each for each in model.of("boxes") if "red circle" in each.words]) == 1

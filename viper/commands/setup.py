@@ -1,8 +1,9 @@
 """``viper setup``: propose a profile for this machine, download its models and try it.
 
 `set_up` describes the machine, proposes the best profile that fits (`_propose`), and lists the
-problems (`report_fit`). It then downloads the missing models, asks one question, and writes the
-default. With ``check`` it stops after the problems.
+problems (`report_fit`). It then downloads the missing models, asks one question, asks a detector
+that writes boxes for one at a known place (`_boxes_of`), and writes the default. With ``check`` it
+stops after the problems.
 """
 
 from __future__ import annotations
@@ -19,14 +20,16 @@ from viper.commands.download import download_all
 from viper.commands.options import quiet_libraries
 from viper.commands.terminal import echo_table, status
 from viper.embedded import MEDIA
-from viper.errors import EXIT_FAILED, EXIT_OK, ModelError, UsageError
+from viper.errors import EXIT_FAILED, EXIT_OK, ModelError, UsageError, ViperError
 from viper.models.checkpoints import facts_of
 from viper.models.hub import check_hub
+from viper.models.vision.box_probe import probe_boxes
 from viper.profiles import Profile, load_profile
 from viper.profiles.files import config_file, default_profile, proposed_profiles
 from viper.profiles.fit import Machine, fit, fitting, shortfall
 from viper.profiles.inventory import downloads
 from viper.storage.files import write_file
+from viper.tools.models import ModelSet
 
 _QUESTION = "how many objects are on the table?"
 # Speed of the connection for which times of downloads are stated: a common one at home.
@@ -34,7 +37,7 @@ _MBIT_PER_S = 100
 
 
 def set_up(name: str | None, *, check: bool, yes: bool, state: Path | None) -> int:
-    """Propose a profile, download its models, ask one question, and make it the default.
+    """Propose a profile, download its models, try them, and make it the default.
 
     Args:
         name: profile to set up instead of the proposed one.
@@ -84,14 +87,27 @@ def set_up(name: str | None, *, check: bool, yes: bool, state: Path | None) -> i
     asking, started = status(f"asking {profile.name}: {_QUESTION}"), time.perf_counter()
     with asking, Reasoner(profile, preload=False) as reasoner:
         result = reasoner.run(MEDIA / "table.png", _QUESTION)
+        boxes = _boxes_of(reasoner.components.toolbox.models)
     seconds = time.perf_counter() - started
     failure = result.failure.message if result.failure else "unknown"
     words = f"none: {failure}" if result.answer is None else str(result.answer.value)
     click.echo(f"answer   {_QUESTION} {words} ({seconds:.1f} s, loading included)")
+    if boxes is not None:
+        click.echo(f"boxes    of a drawing, in one request: {boxes or 'right'}")
     path, quoted = config_file(state), name.replace("\\", "\\\\").replace('"', '\\"')
     write_file(path, f'profile = "{quoted}"\n')
     click.echo(f"{profile.name} is now the default profile ({path}); --profile names another one")
     return EXIT_OK
+
+
+def _boxes_of(models: ModelSet) -> str | None:
+    """Return what to change in a detector that asks a language model; None for another one."""
+    if "detector" not in models.roles or not models.trait("detector", "asks_language_model", False):
+        return None
+    try:
+        return models.run("detector", probe_boxes)
+    except ViperError as error:
+        return str(error)
 
 
 def report_fit(profile: Profile, machine: Machine) -> Iterator[str]:

@@ -292,7 +292,7 @@ def _decode_video(container: Any, path: Path, file: OpenedFile) -> Pixels:
                 count, end = count + 1, time
                 yield round(position), partial(pixels_of, frame)
             whole = (container.duration or 0) / 1e6  # as the header has it, in microseconds
-            # A soundtrack may be longer than the pictures; alone they end a few frames early at most.
+            # A soundtrack may be longer; pictures alone end a few frames early at most.
             is_alone = len(container.streams) == 1
             slack = max(3 / rate, whole / 20) if is_alone else max(1.0, whole / 10)
             if end < whole - slack:

@@ -152,10 +152,8 @@ def test_a_count_of_an_incomplete_reply_is_marked(monkeypatch: pytest.MonkeyPatc
     detect = FakeDetector.detect
 
     def cut(self: FakeDetector, encoding: Any, phrases: Any) -> list[Detections]:
-        results = [Detections(boxes) for boxes in detect(self, encoding, phrases)]
-        for boxes in results:
-            boxes.note = "the limit of tokens cut the list"
-        return results
+        note = "the limit of tokens cut the list"
+        return [Detections(boxes, note) for boxes in detect(self, encoding, phrases)]
 
     monkeypatch.setattr(FakeDetector, "detect", cut)
     with Bench([program("return len(ImagePatch(image).find('cube'))")]) as bench:

@@ -343,10 +343,8 @@ def test_models_see_only_the_pixels_of_a_box() -> None:
 def test_what_a_reply_left_out_is_logged_and_kept_with_it() -> None:
     class Cut(FakeDetector):
         def detect(self, encoding, phrases):  # type: ignore[no-untyped-def]
-            results = [Detections(boxes) for boxes in super().detect(encoding, phrases)]
-            for boxes in results:
-                boxes.note = "the limit of tokens cut the list"
-            return results
+            note = "the limit of tokens cut the list"
+            return [Detections(boxes, note) for boxes in super().detect(encoding, phrases)]
 
     models = ModelSet({"detector": lambda: Cut({"cube": [((10, 40, 20, 50), 0.9)]})})
     toolbox = Toolbox(models, ToolSettings())

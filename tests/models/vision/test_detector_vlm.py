@@ -13,7 +13,7 @@ from viper.models.llm.messages import MAX_PIXELS, Picture, PictureEncoder, as_te
 from viper.models.llm.protocol import Completion
 from viper.models.llm.scripted import ScriptedLLM
 from viper.models.vision.detector_vlm import VlmDetector
-from viper.models.vision.roles import Detection, Detector
+from viper.models.vision.roles import Detection, Detections, Detector
 from viper.models.vision.vlm import ChatRequest, CutReplyError, EndpointVLM
 
 PICTURE = np.zeros((200, 400, 3), np.uint8)
@@ -166,7 +166,8 @@ def test_a_cut_reply_gives_its_complete_entries_and_says_so() -> None:
     entries = [{"label": "coin", "bbox_2d": [x, y, x + 50, y + 50]} for x, y in places]
     detector = cut(json.dumps(entries)[:-20])
     (coins,) = detector.detect(detector.encode([PICTURE])[0], ["coin"])
-    assert len(coins) == 99 and coins.note == "the limit of tokens cut the list"
+    assert isinstance(coins, Detections) and len(coins) == 99
+    assert coins.note == "the limit of tokens cut the list"
 
 
 @pytest.mark.parametrize("reply", ["", "<think>Let me count.", '[{"label": "coin", "bbo'])

@@ -30,11 +30,6 @@ Role = Literal["system", "user", "assistant"]
 # of 28 x 28 pixels is a token of Qwen's models, and larger pictures fill memory and context.
 MAX_PIXELS = 1280 * 28 * 28
 
-# Crops with a shorter longer side are enlarged for endpoints by the least whole factor up to 8:
-# models cut pictures into patches of 14 to 32 pixels, and a crop of 90 pixels gives 3 to 6 a side.
-MIN_SIDE = 200
-_MOST_ENLARGED = 8
-
 # Pictures with more colors are sent as JPEG of this quality, a fifth of their PNG's size. Fewer
 # colors are drawings or screens, whose edges JPEG would blur.
 _MOST_COLORS = 4096
@@ -111,6 +106,10 @@ class PictureEncoder:
         min_side: smaller pictures are enlarged until their longer side has this many pixels.
     """
 
+    # Models cut pictures into patches of 14 to 32 pixels: a crop of 90 pixels gives 3 to 6 a side.
+    # More than 8 times larger shows nothing more.
+    MIN_SIDE, MOST_ENLARGED = 200, 8
+
     def __init__(self, max_side: int, min_side: int = MIN_SIDE) -> None:
         self._max_side, self._min_side = max_side, min_side
         self._encoded = ComputeCache(_KEPT)
@@ -124,7 +123,7 @@ class PictureEncoder:
         image = picture.within(self._max_side)
         is_photograph = takes_jpeg and image.getcolors(_MOST_COLORS) is None
         longest = max(image.size)
-        factors = (-(-self._min_side // longest), self._max_side // longest, _MOST_ENLARGED)
+        factors = (-(-self._min_side // longest), self._max_side // longest, self.MOST_ENLARGED)
         if (factor := min(factors)) > 1:
             size = (image.width * factor, image.height * factor)
             image = image.resize(size, Image.Resampling.BICUBIC)

@@ -22,8 +22,6 @@ from viper.models.llm import openai_client
 from viper.models.llm.endpoint import LLMUsage, UsageCounter, find_endpoint
 from viper.models.llm.event_loop import ConcurrentLLM
 from viper.models.llm.messages import (
-    MIN_SIDE,
-    Picture,
     PictureEncoder,
     Prompt,
     messages_of,
@@ -36,6 +34,9 @@ from viper.models.llm.retry import Backoff
 from viper.models.llm.scripted import cut_at_stop
 
 APIS = ("chat", "completions")
+
+# Returns a picture in a ``data:`` URI.
+Encode = Callable[[Any], str]
 
 
 class OpenAILLM(ConcurrentLLM):
@@ -94,7 +95,7 @@ class OpenAILLM(ConcurrentLLM):
         chat_template_kwargs: Mapping[str, Any] | None = None,
         thinking_tokens: int = 0,
         max_side: int = 1024,
-        min_side: int = MIN_SIDE,
+        min_side: int = PictureEncoder.MIN_SIDE,
         detail: str = "",
         jitter_seed: int | None = None,
         sleep: openai_client.Sleep = asyncio.sleep,
@@ -223,8 +224,8 @@ class OpenAILLM(ConcurrentLLM):
         if sampling.stop:
             body["stop"] = list(sampling.stop)
         if self.sees_pictures:
-            format_ = getattr(getattr(self, "capabilities", None), "picture_format", "jpeg")
-            encode = partial(self._pictures.data_uri, takes_jpeg=format_ == "jpeg")
+            kind = getattr(getattr(self, "capabilities", None), "picture_format", "jpeg")
+            encode = partial(self._pictures.data_uri, takes_jpeg=kind == "jpeg")
             body["messages"] = chat_messages(prompt, encode, self._detail)
         else:
             check_no_pictures(prompt, self.model_id)
@@ -272,9 +273,7 @@ class OpenAILLM(ConcurrentLLM):
         )
 
 
-def chat_messages(
-    prompt: Prompt, encode: Callable[[Picture], str], detail: str = ""
-) -> list[dict[str, Any]]:
+def chat_messages(prompt: Prompt, encode: Encode, detail: str = "") -> list[dict[str, Any]]:
     """Return the field ``messages`` of a request.
 
     Args:

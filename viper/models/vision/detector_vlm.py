@@ -24,7 +24,7 @@ from viper.models.llm.messages import framed
 from viper.models.llm.replies import json_parts
 from viper.models.options import check_at_least
 from viper.models.vision.boxes import suppress
-from viper.models.vision.roles import Detections, Pixels
+from viper.models.vision.roles import Detection, Detections, Pixels
 from viper.models.vision.vlm import (
     ChatRequest,
     CutReplyError,
@@ -55,8 +55,8 @@ SCORE_KEYS = ("score", "confidence")
 # the rounded one; for other models the rounding changes next to nothing.
 GRID = 28
 
-# Shortest longer side of a picture whose boxes are counted in pixels. It is a multiple of the grid
-# above ``messages.MIN_SIDE``, so that an endpoint's client does not enlarge the picture once more.
+# Shortest longer side of a picture whose boxes are counted in pixels: a multiple of the grid above
+# ``PictureEncoder.MIN_SIDE``, so that an endpoint's client does not enlarge the picture once more.
 LEAST_SIDE = 8 * GRID
 
 
@@ -126,7 +126,7 @@ class VlmDetector(RoleOnVLM):
         """Return the prepared pictures."""
         return list(inputs)
 
-    def detect(self, encoding: ShownPicture, phrases: Sequence[str]) -> list[Detections]:
+    def detect(self, encoding: ShownPicture, phrases: Sequence[str]) -> list[list[Detection]]:
         """Return the boxes of each phrase, best first; a score is the reply's, else 1.0.
 
         Entries without a box, and boxes that are empty or outside of the picture, are left out. The
@@ -171,13 +171,12 @@ class VlmDetector(RoleOnVLM):
         notes = [f"{lost} of {lost + sum(map(bool, boxes))} entries held no box in the picture"]
         notes = (notes if lost else []) + (["the limit of tokens cut the list"] if cut else [])
         named = [_phrase_of(entry.label, phrases) for entry in entries]
-        results = []
+        results: list[list[Detection]] = []
         for phrase in phrases:
             own = [i for i, box in enumerate(boxes) if box and named[i] == phrase]
             corners_of = np.array([boxes[i] for i in own], np.float32).reshape(-1, 4)
             scores = np.array([entries[i].score for i in own], np.float32)
-            results.append(Detections(suppress(corners_of, scores)))
-            results[-1].note = "; ".join(notes)
+            results.append(Detections(suppress(corners_of, scores), "; ".join(notes)))
         return results
 
     def _placed(

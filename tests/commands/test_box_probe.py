@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
+from viper.commands.setup import probe_boxes
 from viper.errors import ToolError
 from viper.models.llm.messages import pictures_of
 from viper.models.llm.scripted import ScriptedLLM
-from viper.models.vision.box_probe import probe_boxes
 from viper.models.vision.detector_vlm import VlmDetector
 from viper.models.vision.vlm import EndpointVLM
 

@@ -163,9 +163,9 @@ class VlmDetector(RoleOnVLM):
             greatest = max((number for each in entries for number in each.corners), default=0)
             sides = (1000, 1000) if greatest > 1 else (1, 1)
         boxes = [self._placed(entry, sides, encoding) for entry in entries]
-        if entries and 2 * boxes.count(None) > len(boxes) or entries and not any(boxes):
+        if entries and (2 * boxes.count(None) > len(boxes) or not any(boxes)):
             corners = entries[next(i for i, box in enumerate(boxes) if not box)].corners
-            problem = f"the box {corners}, which is not within {sides[0]} x {sides[1]}"
+            problem = f"the box {corners}, which is empty or not within {sides[0]} x {sides[1]}"
             raise self._unreadable(problem, reply)
         lost = sum(unreadable for _, unreadable in parts) + sum(not box for box in boxes)
         notes = [f"{lost} of {lost + sum(map(bool, boxes))} entries held no box in the picture"]

@@ -129,7 +129,8 @@ class ToolCall:
     ``shortened_by`` the threshold that removed some candidates from it; both are None otherwise.
     ``judged_by`` names the threshold that candidates were compared with, if any, and ``scores``
     holds their scores, best first. ``taught`` names the learned soft prompts that had a part in the
-    result, such as ``loc: pyramid``. ``args`` and ``result`` are JSON values.
+    result, such as ``loc: pyramid``. ``note`` says what a model's reply held that the result leaves
+    out, "" for nothing. ``args`` and ``result`` are JSON values.
     """
 
     index: int
@@ -146,6 +147,7 @@ class ToolCall:
     error: str | None = None
     line: int | None = None
     taught: tuple[str, ...] = ()
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -243,8 +245,9 @@ class RunWarning:
     Attributes:
         kind: ``unknown_words`` and ``unlike_training_pictures`` if the query or its media lie
             outside the profile's domain, ``guessed`` if the answer rests on nothing that was found,
-            ``weak_evidence`` if it rests on what only a lowered threshold let pass, ``fallback`` if
-            a fallback answered, ``weak_model`` if the profile says so of the model that acts,
+            ``weak_evidence`` if it rests on what only a lowered threshold let pass,
+            ``incomplete_reply`` if a model's reply was cut or held unreadable entries, ``fallback``
+            if a fallback answered, ``weak_model`` if the profile says so of the model that acts,
             ``unused_pictures`` if a program looked at some of several pictures only,
             ``unsupported`` if it looked at nothing, ``wrong_type`` if the question asks for another
             kind of answer.

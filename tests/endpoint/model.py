@@ -6,10 +6,12 @@ replies, by misbehaviour too, and compares what the model counted with what a us
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import threading
 from collections.abc import Callable, Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +19,7 @@ import numpy as np
 from PIL import Image
 
 from tests.models.llm.openai_server import Answer, Received
-from viper.models.llm.messages import Picture
+from viper.models.llm.messages import Picture, PictureEncoder
 
 KEY = "sk-secret-0123456789abcdef"
 
@@ -163,11 +165,10 @@ def digests(pictures: Any) -> list[str]:
     return [Picture(np.asarray(picture)).digest for picture in pictures]
 
 
-def scaled(pixels: Any, side: int = 1024) -> Any:
-    """A picture as it must arrive, no side longer than ``side``."""
-    image = Image.fromarray(pixels)
-    image.thumbnail((side, side), Image.Resampling.LANCZOS)
-    return np.array(image)
+def sent(pixels: Any) -> Any:
+    """A picture as it must arrive: scaled, and as JPEG if it is a photograph."""
+    uri = PictureEncoder(1024).data_uri(Picture(np.asarray(pixels)))
+    return np.array(Image.open(BytesIO(base64.b64decode(uri.partition("base64,")[2]))))
 
 
 def written(path: Path, shape: tuple[int, int]) -> Path:

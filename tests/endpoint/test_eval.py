@@ -11,7 +11,7 @@ import pytest
 
 from tests.commands.test_bad_input import viper
 from tests.endpoint.conftest import Start
-from tests.endpoint.model import KEY, Model, digests, scaled, written
+from tests.endpoint.model import KEY, Model, digests, sent, written
 from tests.models.llm.openai_server import Answer, Received, refusal
 from viper.data.sample import DatasetSpec
 from viper.evaluate.evaluation import Evaluation
@@ -59,9 +59,9 @@ def test_twenty_samples_of_a_family(
     for request in model.of("program"):
         asked = next(text for text in queries if text in request.parts[-1]["text"])
         shown = queries[asked].video if family == "video" else queries[asked].images
-        sent = digests(request.pictures)
-        assert len(sent) == (8 if family == "video" else 1)
-        assert set(sent) <= set(digests(shown))
+        arrived = digests(request.pictures)
+        assert len(arrived) == (8 if family == "video" else 1)
+        assert set(arrived) <= set(digests(map(sent, shown)))
     assert all(max(shown.shape) <= 1024 for _, each in model.asked for shown in each.pictures)
 
 
@@ -115,7 +115,7 @@ def test_files_of_a_user_with_a_picture_above_the_limit_of_the_server(
     """One sample fails, with a line that says what to do; the others are answered."""
 
     def program(request: Received) -> Answer | str:
-        too_large = max(request.pictures[0].shape) > 100
+        too_large = max(request.pictures[0].shape) > 300
         code = "```python\ndef execute_command(image):\n    return 'a cube'\n```"
         return refusal(413, "Payload Too Large") if too_large else code
 
@@ -125,5 +125,5 @@ def test_files_of_a_user_with_a_picture_above_the_limit_of_the_server(
     assert report["figures"]["question.accuracy"]["value"] == pytest.approx(2 / 3)
     (failure,) = report["failures"].values()
     assert failure["count"] == 1 and failure["examples"] == ["q2"]
-    assert scaled(model.of("program")[-1].pictures[0]).shape[0] <= 1024
+    assert max(model.of("program")[-1].pictures[0].shape) <= 1024
     check_counts(report, model, refused=1)

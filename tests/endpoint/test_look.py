@@ -37,7 +37,9 @@ def begin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Begin]:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         file = tmp_path / "writer.toml"
         text = PROFILE.replace(" MORE", "").replace("[llm]\n", "[llm]\nsees = true\n")
-        file.write_text(text.replace("max_retries = 2", "max_retries = 0, max_side = 4096"))
+        file.write_text(
+            text.replace("max_retries = 2", "max_retries = 0, max_side = 4096, min_side = 1")
+        )
         reasoner = Reasoner(load_profile(str(file)))
         opened.extend((server, reasoner))
         return reasoner, server
@@ -70,5 +72,5 @@ def test_an_episode_is_solved(sample: FineSample, begin: Begin) -> None:
     expected = [*sample.pictures, *(result.media.pixels(name) for name in names)]
     assert [each.shape for each in sent] == [each.shape for each in expected]
     for own, other in zip(sent, expected, strict=True):
-        assert np.abs(own.astype(int) - other).mean() < 4, "JPEG at most"
+        assert np.abs(own.astype(int) - other).mean() < 6, "JPEG at most"
     assert KEY not in json.dumps(server.received[-1].body)

@@ -12,8 +12,7 @@ from PIL import Image
 
 from tests.commands.test_bad_input import viper
 from tests.endpoint.conftest import Start
-from tests.endpoint.model import KEY, Model, digests, scaled
-from viper.tools.crops import object_crop
+from tests.endpoint.model import KEY, Model, digests, sent
 
 FIELDS = {"model", "messages", "temperature", "seed", "n", "max_tokens"}
 """What a request holds; ``stop`` only where a strategy needs it."""
@@ -53,10 +52,9 @@ def test_the_picture_arrives_whole_and_its_crops_too(
     record = run(capsys, small)
     assert record["answer"] == "a cube"
     assert model.kinds == ["program", "boxes", "yes_no", "vqa", "llm_query"]
-    whole = pixels(small)
-    crop = object_crop(whole, (0, 0, 30, 40), 0.0)
-    sent = [digests(asked.request.pictures) for asked in model.asked]
-    assert sent == [*[digests([whole])] * 2, *[digests([crop])] * 2, []]
+    whole, crop = sent(pixels(small)), sent(pixels(small)[:, :30])
+    arrived = [digests(asked.request.pictures) for asked in model.asked]
+    assert arrived == [*[digests([whole])] * 2, *[digests([crop])] * 2, []]
     check_counts(record, model)
 
 
@@ -66,7 +64,7 @@ def test_a_large_picture_arrives_scaled_and_its_boxes_are_of_the_original(
     model = start()
     record = run(capsys, wide, query="the cube")
     assert record["box"] == [0.0, 0.0, 1024.0, 900.0]
-    half = scaled(pixels(wide))
+    half = sent(pixels(wide))
     assert half.shape == (450, 1024, 3)
     assert [digests(asked.request.pictures) for asked in model.asked] == [digests([half])] * 2
     check_counts(record, model)
@@ -93,7 +91,7 @@ def test_explore(start: Start, small: Path, capsys: pytest.CaptureFixture[str]) 
     assert record["answer"] == "A cube"
     kinds = "caption action boxes action vqa action action action"
     assert model.kinds == kinds.split()
-    whole = digests([pixels(small)])
+    whole = digests([sent(pixels(small))])
     assert all(digests(each.pictures) == whole for each in model.of("action"))
     check_counts(record, model)
 
@@ -123,7 +121,7 @@ def test_plan(start: Start, small: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert record["answer"] == "a cube"
     assert model.kinds[:3] == ["plan", "program", "boxes"]
     assert record["trials"][0]["plan"] == "1. Find the cube.\n2. Ask what it is."
-    whole = digests([pixels(small)])
+    whole = digests([sent(pixels(small))])
     assert all(digests(asked.request.pictures) == whole for asked in model.asked[:3])
     check_counts(record, model)
 
@@ -231,3 +229,22 @@ def test_a_writer_that_does_not_see_gets_no_picture(
     assert record["answer"] == "cube"
     assert not any(asked.request.pictures for asked in model.asked)
     check_counts(record, model)
+
+
+@pytest.mark.parametrize(
+    ("corners", "said"),
+    [
+        ([450, 100, 600, 300], "right"),
+        ([100, 450, 300, 600], "x and y are exchanged: set its option y_first"),
+        ([302, 45, 403, 134], "the model writes pixels: set its option in_pixels = true"),
+        ([700, 700, 800, 800], "none of its 1 boxes is near the circle"),
+    ],
+)
+def test_setup_checks_how_the_model_writes_boxes(
+    corners: list[int], said: str, start: Start, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = start(boxes=json.dumps([{"label": "red circle", "bbox_2d": corners}]))
+    code, out, err = viper(capsys, "setup", "--profile", "endpoint", "--yes")
+    assert code == 0, err
+    assert f"boxes    of a drawing, in one request: {said}" in out
+    assert len([each for each in model.of("boxes") if "red circle" in each.words]) == 1

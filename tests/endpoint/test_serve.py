@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 
 from tests.endpoint.conftest import Start
-from tests.endpoint.model import KEY, Model, digests, scaled
+from tests.endpoint.model import KEY, Model, digests, sent
 from tests.models.llm.openai_server import refusal
 
 WAIT_S = 20
@@ -70,7 +70,7 @@ def test_queries_over_http(served: Served, small: Path, wide: Path) -> None:
     assert sum(each["completion_tokens"] for each in usages) == model.completion_tokens
     assert sum(each["cost_usd"] for each in usages) == pytest.approx(model.cost_usd(), abs=1e-9)
     shown = [np.array(Image.open(path)) for path in (small, wide)]
-    expected = digests([shown[0], scaled(shown[1])])
+    expected = digests(map(sent, shown[:2]))
     assert sorted(digests(each.pictures[0] for each in model.of("program"))) == sorted(expected)
 
 

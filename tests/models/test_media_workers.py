@@ -215,12 +215,13 @@ def test_frames_are_spread_over_the_time_and_not_over_their_number(tmp_path: Pat
     assert len(kept) > 25 and sum(time_ms < 2_000 for time_ms in kept) / len(kept) < 0.35
 
 
-def test_what_a_cut_video_lost_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("share", "rate"), [(0.5, 8), (0.9, 10), (0.9, 25)])
+def test_what_a_cut_video_lost_is_told(tmp_path: Path, share: float, rate: int) -> None:
     path = tmp_path / "cut.mkv"
     import av
 
     with av.open(str(path), "w") as container:
-        stream = container.add_stream("mpeg4", rate=8)
+        stream = container.add_stream("mpeg4", rate=rate)
         stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
         noise = np.random.default_rng(0).integers(0, 255, (40, 48, 64, 3), np.uint8)
         for image in noise:
@@ -229,10 +230,10 @@ def test_what_a_cut_video_lost_is_told(tmp_path: Path) -> None:
     whole = media_from(path)
     assert whole.video is not None and not whole.notes
     data = bytearray(path.read_bytes())
-    path.write_bytes(data[: len(data) // 2])
-    half = media_from(path)
-    assert half.video is not None and 0 < len(half.video) < len(whole.video)
-    assert "is cut: " in half.notes[0] and " of 5.0 s" in half.notes[0]
+    path.write_bytes(data[: int(len(data) * share)])
+    part = media_from(path)
+    assert part.video is not None and 0 < len(part.video) < len(whole.video)
+    assert "is cut: " in part.notes[0] and f" of {40 / rate:.1f} s" in part.notes[0]
 
 
 def test_a_worker_imports_nothing_from_the_working_folder(

@@ -24,6 +24,11 @@ from viper.tools.models import ModelSet
 TABLE = str(Path(viper.__file__).parent / "embedded" / "media" / "table.png")
 
 
+@pytest.fixture(autouse=True)
+def _endless_replies(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny_chat.take_cut_replies(monkeypatch)
+
+
 @pytest.fixture(scope="module", params=["llava", "qwen2_vl"])
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_chat.FAMILIES[request.param](tmp_path_factory.mktemp(request.param))

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.endpoint.model import sent
 from tests.models.llm.openai_server import Answer, OpenAIServer, Received, refusal
 from viper.errors import ToolError
 from viper.models.llm.messages import Picture
@@ -22,7 +23,6 @@ from viper.profiles import load_profile
 from viper.reasoner import Reasoner
 from viper.sandbox import Ref
 from viper.strategies.base import Components
-from viper.tools.crops import object_crop
 
 WIDE = np.random.default_rng(0).integers(0, 256, (900, 2048, 3)).astype(np.uint8)
 SMALL = np.random.default_rng(1).integers(0, 256, (40, 60, 3)).astype(np.uint8)
@@ -109,8 +109,8 @@ def test_a_run_counts_the_requests_of_every_role_in_its_usage(servers: Any, tmp_
     assert (usage.prompt_tokens, usage.completion_tokens) == (500, 9 + 5 + 6 + 8 + 7)
     assert usage.cost_usd == pytest.approx((500 * 0.4 + 35 * 1.6) / 1e6)
     digests = [Picture(shown).digest for r in server.received for shown in pictures_of(r)]
-    left = object_crop(SMALL, (0, 0, 30, 40), 0.0)
-    assert digests == [Picture(SMALL).digest] * 2 + [Picture(left).digest] * 2
+    whole, left = (Picture(sent(shown)).digest for shown in (SMALL, SMALL[:, :30]))
+    assert digests == [whole] * 2 + [left] * 2
     assert all(set(request.body) <= PARTS for request in server.received)
 
 

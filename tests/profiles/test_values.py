@@ -46,6 +46,7 @@ WRONG = [
     ("tools", 'find_scope = "hole"', "unknown find scope 'hole'; known: crop, whole"),
     ("tools", 'exists_check = "nope"', "known: detector, detector+vqa"),
     ("tools", "crop_margin = -7", "crop_margin is -7; expected 0 to 1"),
+    ("tools", 'crop_shape = "round"', "unknown crop shape 'round'; known: box, padded, square"),
     ("tools", "crop_margin = nan", "crop_margin is nan; expected 0 to 1"),
     ("tools", "batch = 0", "batch is 0; expected 1 or more"),
     ("tools", "cache_entries = -1", "cache_entries is -1; expected 0 or more"),

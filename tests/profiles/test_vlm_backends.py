@@ -23,6 +23,11 @@ ROLES = ("vqa", "video", "text", "detector", "matcher")
 PICTURE = np.array(tiny_chat.pictures(1)[0])
 
 
+@pytest.fixture(autouse=True)
+def _endless_replies(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny_chat.take_cut_replies(monkeypatch)
+
+
 @pytest.fixture(scope="module", params=["llava", "qwen3_vl", "idefics3"])
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_chat.FAMILIES[request.param](tmp_path_factory.mktemp(request.param))

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,10 +10,12 @@ import pytest
 from tests.strategies.bench import Bench, picture
 from tests.strategies.test_evidence import GUESSING, program, saying
 from viper.models.domain import Domain, Look
+from viper.models.vision.roles import Detections
 from viper.profiles import load_profile
 from viper.record import result_record, trace_from_record
 from viper.schema import RunWarning
 from viper.strategies.confidence import Confidence
+from viper.testing.fakes import FakeDetector
 
 # Looks and says red whatever it sees.
 LOOKING = program("ImagePatch(image).simple_query('what is it?')", "return 'red'")
@@ -147,6 +150,22 @@ def test_what_only_a_lowered_threshold_let_pass_is_weak_evidence() -> None:
         result = bench.reasoner.run(picture(), "what color is the faint ball?")
     assert kinds(result.warnings) == ["weak_evidence"]
     assert result.warnings[0].text == "find('faint ball') has a score of 0.15 only."
+
+
+def test_a_count_of_an_incomplete_reply_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    detect = FakeDetector.detect
+
+    def cut(self: FakeDetector, encoding: Any, phrases: Any) -> list[Detections]:
+        note = "the limit of tokens cut the list"
+        return [Detections(boxes, note) for boxes in detect(self, encoding, phrases)]
+
+    monkeypatch.setattr(FakeDetector, "detect", cut)
+    with Bench([program("return len(ImagePatch(image).find('cube'))")]) as bench:
+        result = bench.reasoner.run(picture(), "how many cubes are there?")
+    assert result.answer is not None and result.answer.value == 2
+    assert kinds(result.warnings) == ["incomplete_reply"]
+    text = "find('cube') may be incomplete: the limit of tokens cut the list."
+    assert result.warnings[0].text == text
 
 
 def test_the_answer_of_a_fallback_is_marked() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from viper.tools.crops import box_depth, object_crop
+from viper.tools.crops import box_depth, crop_of, object_crop
 
 
 def picture(height: int = 40, width: int = 60) -> np.ndarray:
@@ -43,6 +43,33 @@ def test_an_empty_or_outside_box_still_gives_pixels(box):
 
 def test_fractional_boxes_are_rounded():
     assert object_crop(picture(), (10.4, 10.2, 20.1, 18.9), margin=0.0).shape == (10, 10, 3)
+
+
+def flag() -> np.ndarray:
+    """Green, 100 x 600, between red and blue."""
+    pixels = np.zeros((600, 600, 3), np.uint8)
+    pixels[:, :250, 0], pixels[:, 250:350, 1], pixels[:, 350:, 2] = 255, 255, 255
+    return pixels
+
+
+def test_a_box_without_margin_is_its_pixels():
+    crop = crop_of(flag(), (250, 0, 350, 600), 0.0, "box")
+    assert crop.shape == (600, 100, 3) and (crop == (0, 255, 0)).all()
+    assert crop_of(picture(), (10.4, 10.2, 20.1, 18.9), 0.0, "box").shape == (9, 11, 3)
+    assert crop_of(picture(), (5, 5, 5, 5), 0.0, "box").shape == (1, 1, 3)
+
+
+def test_a_margin_stays_inside_the_picture():
+    crop = crop_of(picture(), (0, 10, 10, 20), 0.1, "box")
+    assert crop.shape == (18, 14, 3) and crop[0, 0, 0] == 6
+
+
+def test_padding_is_gray():
+    crop = crop_of(flag(), (250, 0, 350, 600), 0.0, "padded")
+    assert crop.shape == (600, 600, 3) and (crop[:, 250:350] == (0, 255, 0)).all()
+    assert (crop[:, :250] == 128).all() and (crop[:, 350:] == 128).all()
+    square = crop_of(picture(), (20, 10, 30, 20), 0.1, "square")
+    assert (square == object_crop(picture(), (20, 10, 30, 20), 0.1)).all()
 
 
 def test_box_depth_is_the_median_inside_the_box():

@@ -63,7 +63,8 @@ class Texts:
 def session(thresholds=None, **backends) -> ToolSession:
     models = ModelSet({role: (lambda one=one: one) for role, one in backends.items()})
     known = {name: ThresholdSchedule(value, 0.1, 0.1) for name, value in (thresholds or {}).items()}
-    return Toolbox(models, ToolSettings(sensitivities=known)).session(media_from(picture()))
+    settings = ToolSettings(sensitivities=known, crop_margin=0.1, crop_shape="square")
+    return Toolbox(models, settings).session(media_from(picture()))
 
 
 def picture():

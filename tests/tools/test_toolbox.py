@@ -7,6 +7,7 @@ import pytest
 
 from viper.errors import CancelledError, ToolError
 from viper.models.media import media_from
+from viper.models.vision.roles import Detections
 from viper.sandbox import Ref
 from viper.testing.fakes import (
     FakeAnswerer,
@@ -65,6 +66,7 @@ class Bench:
             "sensitivities": sensitivities,
             "attribute_families": families,
             "crop_margin": 0.0,
+            "crop_shape": "square",
             **settings,
         }
         self.toolbox = Toolbox(ModelSet(loaders), ToolSettings(**values))
@@ -312,3 +314,41 @@ def test_a_call_that_asks_many_times_ends_when_the_run_is_cancelled() -> None:
     session.encoded = encoded
     with pytest.raises(CancelledError):
         session.call("verify_property", (WHOLE, "cube", "red"), {}, None)
+
+
+def test_models_see_only_the_pixels_of_a_box() -> None:
+    seen: list[np.ndarray] = []
+
+    class Looking(FakeAnswerer):
+        def encode(self, images):  # type: ignore[no-untyped-def]
+            seen.extend(images)
+            return super().encode(images)
+
+    class Judging(FakeMatcher):
+        def encode_images(self, images):  # type: ignore[no-untyped-def]
+            seen.extend(images)
+            return super().encode_images(images)
+
+    models = ModelSet({"vqa": lambda: Looking({}), "matcher": Judging})
+    flag = np.zeros((600, 600, 3), np.uint8)
+    flag[:, :250, 0], flag[:, 250:350, 1], flag[:, 350:, 2] = 255, 255, 255
+    session = Toolbox(models, ToolSettings()).session(media_from(flag))
+    green = session.patch_ref("image0", (250, 0, 350, 600))
+    session.call("simple_query", (green, "what color is this?"), {}, None)
+    session.call("best_text_match", (green, ["red", "green"]), {}, None)
+    assert [each.shape for each in seen] == [(600, 100, 3)] * 2
+    assert all((each == (0, 255, 0)).all() for each in seen)
+
+
+def test_what_a_reply_left_out_is_logged_and_kept_with_it() -> None:
+    class Cut(FakeDetector):
+        def detect(self, encoding, phrases):  # type: ignore[no-untyped-def]
+            note = "the limit of tokens cut the list"
+            return [Detections(boxes, note) for boxes in super().detect(encoding, phrases)]
+
+    models = ModelSet({"detector": lambda: Cut({"cube": [((10, 40, 20, 50), 0.9)]})})
+    toolbox = Toolbox(models, ToolSettings())
+    for _ in range(2):  # computed, then from the cache
+        session = toolbox.session(media_from(picture()))
+        assert len(session.call("find", (WHOLE, "cube"), {}, None)) == 1
+        assert session.calls[0].note == "the limit of tokens cut the list"

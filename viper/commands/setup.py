@@ -1,8 +1,9 @@
 """``viper setup``: propose a profile for this machine, download its models and try it.
 
 `set_up` describes the machine, proposes the best profile that fits (`_propose`), and lists the
-problems (`report_fit`). It then downloads the missing models, asks one question, and writes the
-default. With ``check`` it stops after the problems.
+problems (`report_fit`). It then downloads the missing models, asks one question, asks a detector
+that writes boxes for one at a known place (`_boxes_of`), and writes the default. With ``check`` it
+stops after the problems.
 """
 
 from __future__ import annotations
@@ -19,22 +20,35 @@ from viper.commands.download import download_all
 from viper.commands.options import quiet_libraries
 from viper.commands.terminal import echo_table, status
 from viper.embedded import MEDIA
-from viper.errors import EXIT_FAILED, EXIT_OK, ModelError, UsageError
+from viper.errors import EXIT_FAILED, EXIT_OK, ModelError, UsageError, ViperError
 from viper.models.checkpoints import facts_of
 from viper.models.hub import check_hub
+from viper.models.vision.roles import Detector
 from viper.profiles import Profile, load_profile
 from viper.profiles.files import config_file, default_profile, proposed_profiles
 from viper.profiles.fit import Machine, fit, fitting, shortfall
 from viper.profiles.inventory import downloads
 from viper.storage.files import write_file
+from viper.tools.models import ModelSet
 
 _QUESTION = "how many objects are on the table?"
 # Speed of the connection for which times of downloads are stated: a common one at home.
 _MBIT_PER_S = 100
 
+# A drawing with one object at a known place shows how a model writes boxes. A model that counts in
+# other units, or writes y first, gives boxes of other places, which no later step can notice.
+# Its sides are multiples of 28, so that a detector in pixels shows it as it is. No wrong reading of
+# the box overlaps it, and each lies within the picture.
+PROBE_SIZE = (672, 448)
+PROBE_BOX = (302, 45, 403, 134)
+PROBE_NAME = "red circle"
+
+# A drawn circle is easy to find; boxes of models are a few pixels off.
+LEAST_IOU = 0.5
+
 
 def set_up(name: str | None, *, check: bool, yes: bool, state: Path | None) -> int:
-    """Propose a profile, download its models, ask one question, and make it the default.
+    """Propose a profile, download its models, try them, and make it the default.
 
     Args:
         name: profile to set up instead of the proposed one.
@@ -84,14 +98,59 @@ def set_up(name: str | None, *, check: bool, yes: bool, state: Path | None) -> i
     asking, started = status(f"asking {profile.name}: {_QUESTION}"), time.perf_counter()
     with asking, Reasoner(profile, preload=False) as reasoner:
         result = reasoner.run(MEDIA / "table.png", _QUESTION)
+        boxes = _boxes_of(reasoner.components.toolbox.models)
     seconds = time.perf_counter() - started
     failure = result.failure.message if result.failure else "unknown"
     words = f"none: {failure}" if result.answer is None else str(result.answer.value)
     click.echo(f"answer   {_QUESTION} {words} ({seconds:.1f} s, loading included)")
+    if boxes is not None:
+        click.echo(f"boxes    of a drawing, in one request: {boxes or 'right'}")
     path, quoted = config_file(state), name.replace("\\", "\\\\").replace('"', '\\"')
     write_file(path, f'profile = "{quoted}"\n')
     click.echo(f"{profile.name} is now the default profile ({path}); --profile names another one")
     return EXIT_OK
+
+
+def _boxes_of(models: ModelSet) -> str | None:
+    """Return what to change in a detector that asks a language model; None for another one."""
+    if "detector" not in models.roles or not models.trait("detector", "asks_language_model", False):
+        return None
+    try:
+        return models.run("detector", probe_boxes)
+    except ViperError as error:
+        return str(error)
+
+
+def probe_boxes(detector: Detector) -> str:
+    """Ask a detector for the circle, in one request, and return what to change, "" for nothing.
+
+    Raises:
+        ToolError: the reply holds no boxes that can be read.
+    """
+    import numpy as np
+    from PIL import Image, ImageDraw
+
+    from viper.models.vision.boxes import overlaps
+
+    drawing = Image.new("RGB", PROBE_SIZE, "ivory")
+    ImageDraw.Draw(drawing).ellipse(PROBE_BOX, fill="red")
+    (encoding,) = detector.encode([np.asarray(drawing)])
+    (boxes,) = detector.detect(encoding, [PROBE_NAME])
+    found = np.array([each.box for each in boxes], np.float32).reshape(-1, 4)
+    sides = np.array(PROBE_SIZE * 2, np.float32)
+    readings = {
+        "": found,
+        "x and y are exchanged: set its option y_first to true, or to false if it is true": (
+            (found / sides)[:, [1, 0, 3, 2]] * sides
+        ),
+        "the model writes pixels: set its option in_pixels = true": found / sides * 1000,
+        "the model counts to 1000: set its option in_pixels = false": found * sides / 1000,
+    }
+    truth = np.array([PROBE_BOX], np.float32)
+    for advice, read in readings.items():
+        if overlaps(truth, read).max(initial=0.0) >= LEAST_IOU:
+            return advice
+    return f"none of its {len(boxes)} boxes is near the circle; give the role to another model"
 
 
 def report_fit(profile: Profile, machine: Machine) -> Iterator[str]:

@@ -292,7 +292,10 @@ def _decode_video(container: Any, path: Path, file: OpenedFile) -> Pixels:
                 count, end = count + 1, time
                 yield round(position), partial(pixels_of, frame)
             whole = (container.duration or 0) / 1e6  # as the header has it, in microseconds
-            if end < whole - max(1.0, whole / 10):  # a soundtrack may be a little longer
+            # A soundtrack may be longer; pictures alone end a few frames early at most.
+            is_alone = len(container.streams) == 1
+            slack = max(3 / rate, whole / 20) if is_alone else max(1.0, whole / 10)
+            if end < whole - slack:
                 file.notes.append(f"{path.name} is cut: {end:.1f} of {whole:.1f} s are there")
         except av.error.FFmpegError:
             if not count:

@@ -86,6 +86,11 @@ def warnings_of(
         text = f"{sought(call)} found nothing; the answer is a guess."
         warnings.append(RunWarning("guessed", text, {"calls": answering.rests_on_nothing}))
     for call in answering.tool_calls:
+        if call.note:
+            text = f"{sought(call)} may be incomplete: {call.note}."
+            warnings.append(RunWarning("incomplete_reply", text, {"call": call.index}))
+            break
+    for call in answering.tool_calls:
         schedule = settings.sensitivities.get(call.judged_by or "")
         if schedule is None or not call.scores or call.rejected_by is not None:
             continue

@@ -17,6 +17,36 @@ from viper.schema import PixelBox
 DEFAULT_MARGIN = 0.1
 
 
+# What models see of a box: its own pixels, a square window of the picture around it, or its pixels
+# in the middle of a gray square, for processors that keep only the middle square of a picture.
+CROP_SHAPES = ("box", "square", "padded")
+
+# Gray around the pixels of a box: near the mean that CLIP's processors subtract.
+GRAY = 128
+
+
+def crop_of(image: Pixels, pixel_box: PixelBox, margin: float, shape: str) -> Pixels:
+    """Return what models see of a box in one of :data:`CROP_SHAPES`, uint8 [H, W, 3].
+
+    Args:
+        image: uint8 [H, W, 3].
+        pixel_box: (x0, y0, x1, y1) from the top-left corner; parts outside are ignored.
+        margin: context on each side as a share of the picture's shorter side.
+    """
+    if shape == "square":
+        return object_crop(image, pixel_box, margin)
+    height, width = image.shape[:2]
+    more = margin * min(height, width)
+    x0, y0, x1, y1 = clip_box(pixel_box, width, height)
+    rows, columns = _pixels(y0 - more, y1 + more, height), _pixels(x0 - more, x1 + more, width)
+    crop = np.ascontiguousarray(image[rows, columns])
+    if shape == "padded":
+        missing = [max(crop.shape[:2]) - side for side in crop.shape[:2]]
+        sides = [(pixels // 2, pixels - pixels // 2) for pixels in missing]
+        crop = np.pad(crop, (*sides, (0, 0)), constant_values=GRAY)
+    return crop
+
+
 def object_crop(image: Pixels, pixel_box: PixelBox, margin: float = DEFAULT_MARGIN) -> Pixels:
     """Return a square window around a box; beyond the picture its border pixels are repeated.
 

@@ -101,6 +101,7 @@ class _CurrentCall:
     scores: tuple[float, ...] = ()
     from_cache: bool = False
     computed: bool = False
+    note: str = ""
     soft_prompts: dict[str, None] = field(default_factory=dict)
 
 
@@ -177,6 +178,7 @@ class ToolSession:
                     error=error,
                     line=line,
                     taught=tuple(now.soft_prompts),
+                    note=now.note,
                 )
             )
 
@@ -254,6 +256,10 @@ class ToolSession:
     def note_soft_prompt(self, name: str) -> None:
         """Record that a learned soft prompt takes part in the current call."""
         self._now.soft_prompts[name] = None
+
+    def note_left_out(self, note: str) -> None:
+        """Record what the result of the current call leaves out of a model's reply."""
+        self._now.note = note or self._now.note
 
     def region(self, ref: Any) -> Region:
         """Return the pixel region of a patch or image reference, clipped to its picture."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 from viper.errors import UnknownNameError, UsageError
+from viper.tools.crops import CROP_SHAPES
 
 # Thresholds that the tools of this package use.
 THRESHOLD_NAMES = (
@@ -99,6 +100,8 @@ class ToolSettings:
             patch (one image forward serves every patch); ``crop`` runs it on the crop.
         exists_check: ``detector`` trusts detection; ``detector+vqa`` also asks (ViperGPT's way).
         crop_margin: context shown around a box, as a share of the picture's shorter side.
+        crop_shape: what models see of a box: ``box``, its pixels; ``square``, a square of the
+            picture around it; ``padded``, its pixels in a gray square.
         attribute_families: words that exclude each other (colours, materials, …);
             ``verify_property`` compares a word against the others of its family.
         synonyms: word of the models -> other words for it. Tools replace these, plurals and small
@@ -114,7 +117,8 @@ class ToolSettings:
     sensitivities: Mapping[str, ThresholdSchedule] = field(default_factory=dict)
     find_scope: str = "whole"
     exists_check: str = "detector"
-    crop_margin: float = 0.1
+    crop_margin: float = 0.0
+    crop_shape: str = "box"
     attribute_families: tuple[tuple[str, ...], ...] = ()
     synonyms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     cache_entries: int = 4096
@@ -126,6 +130,8 @@ class ToolSettings:
             raise UnknownNameError("find scope", self.find_scope, FIND_SCOPES)
         if self.exists_check not in EXISTS_CHECKS:
             raise UnknownNameError("exists check", self.exists_check, EXISTS_CHECKS)
+        if self.crop_shape not in CROP_SHAPES:
+            raise UnknownNameError("crop shape", self.crop_shape, CROP_SHAPES)
         if not 0 <= self.crop_margin <= 1:
             raise UsageError(f"crop_margin is {self.crop_margin}; expected 0 to 1")
         for name, least in (("cache_entries", 0), ("cache_mb", 0), ("batch", 1)):

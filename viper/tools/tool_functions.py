@@ -19,7 +19,7 @@ from viper.models.vision.roles import Detection, EventWindow, Floats, Pixels
 from viper.sandbox import Ref
 from viper.schema import PixelBox
 from viper.tools import soft_prompt_tools
-from viper.tools.crops import box_depth, object_crop
+from viper.tools.crops import box_depth, crop_of
 from viper.tools.session import Region, ToolSession
 
 # Maximum length of a text argument in characters; longer ones are rejected, because they come from
@@ -65,6 +65,7 @@ def detections(session: ToolSession, region: Region, name: str) -> list[Detectio
     boxes = soft_prompt_tools.detect(session, place, encoding, name)
     if boxes is None:
         boxes = session.computed("detector", (*place, name), "detect", encoding, name)
+        session.note_left_out(getattr(boxes, "note", ""))
     left, top = place[1][:2]
     moved = [Detection(shifted(item.box, left, top), item.score) for item in boxes]
     return [item for item in moved if region.is_whole or centre_inside(item.box, region)]
@@ -362,15 +363,16 @@ def video_encoding(session: ToolSession) -> Any:
 
 
 def region_crop(session: ToolSession, region: Region) -> Pixels:
-    """Return the pixels that a crop model sees: a whole picture unchanged, a part with its
-    margin.
+    """Return the pixels that a crop model sees: a whole picture unchanged, a part as the settings
+    ``crop_margin`` and ``crop_shape`` say.
     """
     picture = session.media.pixels(region.image_id)
     if region.is_whole:
         return picture
     if region.is_empty:
         raise ToolError("the patch is empty: it has no pixels")
-    return object_crop(picture, region.box, session.toolbox.settings.crop_margin)
+    settings = session.toolbox.settings
+    return crop_of(picture, region.box, settings.crop_margin, settings.crop_shape)
 
 
 def _cut(array: Any, box: Sequence[int]) -> Any:

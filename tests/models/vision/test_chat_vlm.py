@@ -1,5 +1,6 @@
 """The wrapper of chat vision-language models, on tiny checkpoints of three families."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,11 @@ from viper.models.vision.chat_vlm import ChatVLM
 from viper.models.vision.vlm import ChatRequest
 
 MESSAGES = ["what is this ?", "is this the red cube or not , yes or no ?", "a ball ?", "what ?"]
+
+
+@pytest.fixture(autouse=True)
+def _endless_replies(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny_chat.take_cut_replies(monkeypatch)
 
 
 @pytest.fixture(scope="module", params=tiny_chat.FAMILIES)
@@ -313,3 +319,23 @@ def test_pictures_of_every_shape_are_answered(vlm: ChatVLM, height: int, width: 
 def test_pictures_without_pixels_are_refused(vlm: ChatVLM) -> None:
     with pytest.raises(ProfileError, match="max_pixels is 0; expected 1 or more"):
         vlm.configured(max_pixels=0)
+
+
+def test_a_package_that_a_processor_misses_is_one_line_with_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transformers.models.smolvlm import processing_smolvlm
+
+    folder = tiny_chat.idefics3(tmp_path / "smolvlm")
+    config = folder / "processor_config.json"
+    named = {**json.loads(config.read_text()), "processor_class": "SmolVLMProcessor"}
+    config.write_text(json.dumps(named))
+    sizes = {"size": {"longest_edge": 32}, "max_image_size": {"longest_edge": 16}}
+    sampling = {"fps": 1, "max_frames": 4, "video_size": {"longest_edge": 32}}
+    video = {"video_processor_type": "SmolVLMVideoProcessor", "num_frames": 4, "fps": 1}
+    text = json.dumps({**video, **sizes, "video_sampling": sampling})
+    (folder / "video_preprocessor_config.json").write_text(text)
+    monkeypatch.setattr(processing_smolvlm, "num2words", None)
+    with pytest.raises(ModelError, match="pip install num2words") as caught:
+        ChatVLM.from_pretrained(folder)
+    assert "\n" not in str(caught.value)

@@ -25,6 +25,11 @@ ASKED: list[Prompt] = [
 SAMPLED = Sampling(temperature=1.5, max_tokens=8, n=3, seed=3)
 
 
+@pytest.fixture(autouse=True)
+def _endless_replies(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny_chat.take_cut_replies(monkeypatch)
+
+
 @pytest.fixture(scope="module", params=FAMILIES)
 def vlm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ChatVLM:
     folder: Path = tmp_path_factory.mktemp(request.param)

@@ -2,15 +2,19 @@
 
 import json
 from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from viper.errors import ToolError
-from viper.models.llm.messages import MAX_PIXELS, Picture
+from viper.models.llm.messages import MAX_PIXELS, Picture, PictureEncoder, as_text
+from viper.models.llm.protocol import Completion
+from viper.models.llm.scripted import ScriptedLLM
 from viper.models.vision.detector_vlm import VlmDetector
-from viper.models.vision.roles import Detection, Detector
-from viper.models.vision.vlm import ChatRequest
+from viper.models.vision.roles import Detection, Detections, Detector
+from viper.models.vision.vlm import ChatRequest, CutReplyError, EndpointVLM
 
 PICTURE = np.zeros((200, 400, 3), np.uint8)
 
@@ -22,6 +26,7 @@ class Told:
     memory_bytes = 0
     concurrent = False
     max_pixels: int | None = None
+    boxes = ""
 
     def __init__(self, reply: str) -> None:
         self.reply = reply
@@ -58,7 +63,9 @@ ONE = [Detection((40.0, 20.0, 80.0, 100.0), 1.0)]
         '[{"name": "whatever", "bbox": [100, 100, 200, 500]}]',
         "[[100, 100, 200, 500]]",
         "[100, 100, 200, 500]",
-        '{"objects": [{"label": "cube", "box_2d": [100, 100, 200, 500]}], "count": 1}',
+        '{"objects": [{"label": "cube", "bbox": [100, 100, 200, 500]}], "count": 1}',
+        '[{"label": "cube", "box_2d": [100, 100, 500, 200]}]',
+        '[{"label": "cube", "bbox_2d": [200, 500, 100, 100]}]',
         '{"cube": [[100, 100, 200, 500]]}',
         '{"label": "cube", "bbox_2d": [[100, 100, 200, 500]]}',
         '[{"bbox_2d": [0.1, 0.1, 0.2, 0.5]}]',
@@ -88,9 +95,10 @@ def test_no_objects(reply: str) -> None:
         ('[{"bbox_2d": [1, 2, 3, NaN]}]', "no JSON list of boxes"),
         ('[{"bbox_2d": [1, 2, 3, Infinity]}]', "no JSON list of boxes"),
         ('[{"bbox_2d": [1, 2, 3, "4"]}]', "no JSON list of boxes"),
-        ('[{"bbox_2d": [200, 100, 100, 500]}]', "not within 1000 x 1000"),
+        ('[{"bbox_2d": [100, 100, 100, 500]}]', "not within 1000 x 1000"),
         ('[{"bbox_2d": [100, 100, 200, 1200]}]', "not within 1000 x 1000"),
-        ('[{"bbox_2d": [-50, 100, 200, 300]}]', "not within 1000 x 1000"),
+        ('[{"bbox_2d": [-150, 100, 200, 300]}]', "not within 1000 x 1000"),
+        ("[[1, 1, 9, 9], [1, 1, 9, 1500], [0, 0, 1, 1920]]", "not within 1000 x 1000"),
     ],
 )
 def test_a_model_that_ignores_the_format_is_one_clear_line(reply: str, problem: str) -> None:
@@ -119,8 +127,83 @@ def test_several_phrases_share_a_request_and_labels_tell_them_apart() -> None:
 
 
 def test_boxes_a_little_outside_are_cut_off() -> None:
-    ((box,),) = detected('[{"bbox_2d": [-4, 0, 1005, 1000]}]')
+    ((box,),) = detected('[{"bbox_2d": [-50, 0, 1005, 1080]}]')
     assert box.box == (0.0, 0.0, 400.0, 200.0)
+
+
+GOOD = '{"label": "cube", "bbox_2d": [100, 100, 200, 500]}'
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        '{"label": "cube", "bbox_2d": [300, 100, 300, 500]}',
+        '{"label": "cube", "bbox_2d": [300, 100, 400, 1500]}',
+        '{"label": "cube", "bbox_2d": [1050, 100, 1080, 500]}',
+        '{"label": "cube"}',
+        '{"label": "cube", "bbox_2d": [300, 100]}',
+        '{"label": "cube", "bbox_2d": [300, 100, 400, "x"]}',
+        "[300, 100]",
+    ],
+)
+def test_a_bad_entry_loses_no_other_and_is_noted(bad: str) -> None:
+    (boxes,) = detected(f"[{GOOD}, {bad}]")
+    assert boxes == ONE
+    assert boxes.note == "1 of 2 entries held no box in the picture"  # type: ignore[attr-defined]
+    assert not detected(f"[{GOOD}]")[0].note  # type: ignore[attr-defined]
+
+
+def cut(reply: str, finish: str = "length") -> VlmDetector:
+    class Cut(ScriptedLLM):
+        def generate(self, prompts: Any, sampling: Any) -> list[list[Completion]]:
+            return [[Completion(reply, 9, 4096, finish)] for _ in prompts]
+
+    return VlmDetector(EndpointVLM(Cut(sees_pictures=True)))
+
+
+def test_a_cut_reply_gives_its_complete_entries_and_says_so() -> None:
+    places = [(x, y) for y in range(0, 1000, 100) for x in range(0, 1000, 100)]
+    entries = [{"label": "coin", "bbox_2d": [x, y, x + 50, y + 50]} for x, y in places]
+    detector = cut(json.dumps(entries)[:-20])
+    (coins,) = detector.detect(detector.encode([PICTURE])[0], ["coin"])
+    assert isinstance(coins, Detections) and len(coins) == 99
+    assert coins.note == "the limit of tokens cut the list"
+
+
+@pytest.mark.parametrize("reply", ["", "<think>Let me count.", '[{"label": "coin", "bbo'])
+def test_a_reply_cut_before_its_first_box_is_an_error(reply: str) -> None:
+    detector = cut(reply)
+    with pytest.raises(CutReplyError, match=r"limit after 4096 tokens.*raise max_tokens"):
+        detector.detect(detector.encode([PICTURE])[0], ["coin"])
+
+
+class Capable(ScriptedLLM):
+    """States how it writes boxes."""
+
+    def __init__(self, boxes: str, reply: str) -> None:
+        super().__init__([reply], sees_pictures=True)
+        self.capabilities = SimpleNamespace(boxes=boxes)
+
+
+@pytest.mark.parametrize(
+    ("boxes", "key", "corners", "asked", "options"),
+    [
+        ("yx_1000", "bbox_2d", [100, 100, 500, 200], '"box_2d": [y0, x0, y1, x1]', {}),
+        ("xy_1000", "box_2d", [100, 100, 200, 500], '"bbox_2d": [x0, y0, x1, y1]', {}),
+        ("", "box_2d", [100, 100, 500, 200], '"bbox_2d": [x0, y0, x1, y1]', {}),
+        ("pixels", "box_2d", [39.2, 19.6, 78.4, 98], "392 pixels wide and 196 pixels high", {}),
+        ("yx_1000", "box_2d", [100, 100, 200, 500], '"bbox_2d": [x0', {"y_first": False}),
+        ("pixels", "bbox_2d", [100, 100, 200, 500], "0 to 1000", {"in_pixels": False}),
+    ],
+)
+def test_the_model_or_an_option_tells_how_boxes_are_written(
+    boxes: str, key: str, corners: list[int], asked: str, options: dict[str, Any]
+) -> None:
+    llm = Capable(boxes, json.dumps([{"label": "cube", key: corners}]))
+    detector = VlmDetector(EndpointVLM(llm), **options)
+    ((box,),) = detector.detect(detector.encode([PICTURE])[0], ["cube"])
+    assert box.box == pytest.approx(ONE[0].box, abs=0.1)
+    assert asked in as_text(llm.calls[0].messages)
 
 
 def test_y_may_come_first() -> None:
@@ -128,15 +211,48 @@ def test_y_may_come_first() -> None:
 
 
 def test_pixels_are_those_of_the_scaled_picture_and_boxes_of_the_original() -> None:
-    told = Told('[{"bbox_2d": [10, 5, 20, 25]}]')
-    detector = VlmDetector(told, in_pixels=True, max_side=100)
+    told = Told('[{"bbox_2d": [22.4, 11.2, 44.8, 56]}]')
+    detector = VlmDetector(told, in_pixels=True, max_side=224)
     (encoding,) = detector.encode([PICTURE])
-    assert detector.detect(encoding, ["cube"]) == [ONE]
+    ((box,),) = detector.detect(encoding, ["cube"])
+    assert box.box == pytest.approx(ONE[0].box)
     (request,) = told.asked
-    assert request.images[0].shape == (50, 100, 3)
-    assert "100 pixels wide and 50 pixels high" in request.instruction
-    with pytest.raises(ToolError, match="not within 100 x 50"):
-        detected('[{"bbox_2d": [100, 100, 200, 150]}]', in_pixels=True, max_side=100)
+    assert request.images[0].shape == (112, 224, 3)
+    assert "224 pixels wide and 112 pixels high" in request.instruction
+    with pytest.raises(ToolError, match="not within 224 x 112"):
+        detected('[{"bbox_2d": [100, 100, 400, 150]}]', in_pixels=True, max_side=224)
+
+
+@pytest.mark.parametrize("max_pixels", [None, MAX_PIXELS])
+@pytest.mark.parametrize(
+    ("width", "height"),
+    [
+        (1920, 1080),
+        (60, 60),
+        (100, 130),
+        (130, 100),
+        (1023, 1010),
+        (4000, 10),
+        (1, 1),
+        (3000, 2999),
+    ],
+)
+def test_pixels_are_told_shown_and_read_at_a_size_that_qwen_does_not_round(
+    width: int, height: int, max_pixels: int | None
+) -> None:
+    told = Told("")
+    told.max_pixels = max_pixels
+    detector = VlmDetector(told, in_pixels=True)
+    (encoding,) = detector.encode([np.zeros((height, width, 3), np.uint8)])
+    down, across = encoding.pixels.shape[:2]
+    assert down % 28 == across % 28 == 0 and 200 <= max(down, across) <= 1024
+    assert min(down, across) >= 56 and down * across <= (max_pixels or 1 << 30)
+    told.reply = json.dumps([{"label": "cube", "bbox_2d": [0, 0, across, down]}])
+    ((box,),) = detector.detect(encoding, ["cube"])
+    assert box.box == pytest.approx((0, 0, width, height))
+    shown = Picture(encoding.pixels)
+    sent = [PictureEncoder(1024), PictureEncoder(4096, min_side=1)]
+    assert len({encoder.data_uri(shown) for encoder in sent}) == 1, "the client scales nothing"
 
 
 class Seeing(Told):
@@ -152,7 +268,7 @@ class Seeing(Told):
     def ask(self, requests: Sequence[ChatRequest], max_new_tokens: int) -> list[tuple[str, float]]:
         image = Picture(requests[0].images[0]).fitted(self.max_pixels)
         self.seen.append(image.size)
-        rows, columns = np.nonzero(np.asarray(image)[:, :, 0] > 127)
+        rows, columns = np.nonzero(np.asarray(image)[:, :, 0] > 200)
         corners = [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]
         if self._in_pixels:
             stated = f"{image.size[0]} pixels wide and {image.size[1]} pixels high"

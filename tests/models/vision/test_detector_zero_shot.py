@@ -161,6 +161,17 @@ def test_a_very_long_phrase_is_cut_not_refused(detector: ZeroShotDetector) -> No
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("family", WHOLE)
+def test_families_that_run_whole_answer_in_half_precision(
+    family: str, dtype: str, folders: dict[str, Path]
+) -> None:
+    detector = ZeroShotDetector.from_pretrained(folders[family], dtype=dtype, device="cpu")
+    (encoding,) = detector.encode([picture(48, 96)])
+    (boxes,) = detector.detect(encoding, ["red cube"])
+    assert all(each.box[2] <= 96 and each.box[3] <= 48 for each in boxes)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_half_precision_answers(folder: Path, dtype: str) -> None:
     half = ZeroShotDetector.from_pretrained(folder, dtype=dtype, device="cpu")
     images = [picture(24, 40), picture(40, 24)]

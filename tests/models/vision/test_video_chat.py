@@ -17,6 +17,11 @@ from viper.models.vision.vlm import ChatRequest
 from viper.testing.conformance import check_video
 
 
+@pytest.fixture(autouse=True)
+def _endless_replies(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny_chat.take_cut_replies(monkeypatch)
+
+
 @pytest.fixture(scope="module", params=["llava", "qwen2_vl"])
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_chat.FAMILIES[request.param](tmp_path_factory.mktemp(request.param))
@@ -79,7 +84,7 @@ def test_a_description_is_the_models_own(folder: Path) -> None:
             "what rolls ?\nyes or no ?",
         )
     ]
-    expected = [" ".join(text.split()) for text, _ in vlm.ask(requests, 128)]
+    expected = [" ".join(text.split()) for text, _ in vlm.ask(requests, 256)]
     encoding = video.encode(clip)
     assert video.describe(encoding, 0, 4) == expected[0]
     assert video.describe(encoding, 0, 4, "what rolls ?") == expected[1]

@@ -1,6 +1,7 @@
 """Questions about pictures to a language model, its yes and no, and the matcher made of them."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -10,8 +11,10 @@ from viper.models.llm.messages import Prompt, as_text
 from viper.models.llm.protocol import Completion, Sampling
 from viper.models.llm.scripted import ScriptedLLM
 from viper.models.media import media_from
+from viper.models.vision.video_chat import ChatVideo
 from viper.models.vision.video_frames import FramesVideo
-from viper.models.vision.vlm import ChatRequest, EndpointVLM, VlmMatcher
+from viper.models.vision.vlm import ChatRequest, CutReplyError, EndpointVLM, VlmMatcher
+from viper.models.vision.vqa_chat import ChatAnswerer
 from viper.sandbox import Ref
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
@@ -72,6 +75,49 @@ def test_first_tokens_decide_where_the_server_reports_them() -> None:
     assert vlm.probability_of_yes([REQUEST]) == [pytest.approx(0.75)]
     thinking = EndpointVLM(Reporting({"<think>": -0.1}, "<think>hm</think>no"))
     assert thinking.probability_of_yes([REQUEST]) == [0.0]
+
+
+def test_a_negligible_probability_of_yes_and_no_is_no_sign() -> None:
+    first = {"\n": -0.1, "Yes": -8.0, "No": -9.0}
+    assert EndpointVLM(Reporting(first, "\nNo")).probability_of_yes([REQUEST]) == [0.0]
+    with pytest.raises(ToolError, match="asked for yes or no"):
+        EndpointVLM(Reporting(first, "\nPerhaps")).probability_of_yes([REQUEST])
+
+
+def roles(vlm: EndpointVLM) -> dict[str, Callable[[], object]]:
+    answerer, video = ChatAnswerer(vlm), ChatVideo(vlm)
+    shown = answerer.encode([PICTURE])
+    clip = video.encode(np.zeros((4, 20, 24, 3), np.uint8))
+    return {
+        "answer": lambda: answerer.answer(shown, ["What is written there?"]),
+        "explain": lambda: answerer.explain(shown, ["Why?"]),
+        "caption": lambda: answerer.caption(shown),
+        "video": lambda: video.describe(clip, 0, 4),
+    }
+
+
+@pytest.mark.parametrize("role", roles(saying()))
+@pytest.mark.parametrize("text", ["The sign says that", "", "<think>The sign", "Okay, the user"])
+def test_a_reply_that_the_limit_cut_is_no_answer(role: str, text: str) -> None:
+    vlm = EndpointVLM(Reporting(None, text, "length"))
+    with pytest.raises(CutReplyError, match="reached its limit after 1 tokens.*raise max_tokens"):
+        roles(vlm)[role]()
+
+
+def test_a_cut_sentence_is_neither_yes_nor_no() -> None:
+    vlm = EndpointVLM(Reporting(None, "Okay, there may be no", "length"))
+    with pytest.raises(ToolError, match="raise thinking_tokens"):
+        vlm.probability_of_yes([REQUEST])
+    vlm = EndpointVLM(Reporting(None, "Yes, the picture shows a", "length"))
+    assert vlm.probability_of_yes([REQUEST]) == [1.0]
+
+
+def test_limits_fit_long_texts_and_are_options() -> None:
+    llm = ScriptedLLM(lambda _: "a page of text", sees_pictures=True)
+    vlm = EndpointVLM(llm)
+    for answerer in (ChatAnswerer(vlm), ChatAnswerer(vlm, max_tokens=900)):
+        answerer.answer(answerer.encode([PICTURE]), ["What does it say?"])
+    assert [call.sampling.max_tokens for call in llm.calls] == [256, 900]
 
 
 def test_a_refusal_is_one_clear_line() -> None:

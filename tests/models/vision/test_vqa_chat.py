@@ -15,6 +15,11 @@ from viper.models.vision.vqa_chat import INSTRUCTION, ChatAnswerer, tidy
 from viper.testing.conformance import check_vqa
 
 
+@pytest.fixture(autouse=True)
+def _endless_replies(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny_chat.take_cut_replies(monkeypatch)
+
+
 @pytest.fixture(scope="module", params=["llava", "qwen2_vl"])
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_chat.FAMILIES[request.param](tmp_path_factory.mktemp(request.param))
@@ -49,7 +54,7 @@ def test_answers_are_those_of_the_model_to_the_question_and_the_instruction(fold
         (bare, ["what is this ?", "is this red ?"]),
     ):
         requests = [ChatRequest([p], text) for p, text in zip(shown, texts, strict=True)]
-        replies = vlm.ask(requests, 24)
+        replies = vlm.ask(requests, 256)
         answers = asking.answer(asking.encode(shown), questions)
         assert [text for text, _ in answers] == [tidy(text) for text, _ in replies]
         assert [p for _, p in answers] == pytest.approx([p for _, p in replies], rel=1e-3)
@@ -60,7 +65,7 @@ def test_the_encoding_of_a_photograph_is_as_large_as_the_model_gets_it(folder: P
     answerer, (photograph,) = ChatAnswerer(vlm), tiny_chat.pictures(1, 300, 400)
     (encoding,) = answerer.encode([photograph])
     assert encoding.shape == (30, 40, 3)
-    whole = vlm.ask([ChatRequest([photograph], f"what ?\n{INSTRUCTION}")], 24)
+    whole = vlm.ask([ChatRequest([photograph], f"what ?\n{INSTRUCTION}")], 256)
     (answer,) = answerer.answer([encoding], ["what ?"])
     assert (answer[0], answer[1]) == (tidy(whole[0][0]), whole[0][1])
 
@@ -108,6 +113,17 @@ def test_answers_keep_the_probability_of_the_reply() -> None:
         ("\n\nred\nbecause", "red"),
         ('"red."', "red"),
         ("'red'.", "red"),
+        ("**Red**", "Red"),
+        ("**Red.**", "Red"),
+        ("**Red** ball", "Red ball"),
+        ("*red*", "red"),
+        ("**Yes.**", "yes"),
+        ("Yes, there is a dog.", "yes"),
+        ("No, it is red.", "no"),
+        ("Yes. It is red.", "yes"),
+        ("No parking", "No parking"),
+        ("No. 5", "No. 5"),
+        ("Nobody", "Nobody"),
         ("“a red cube”", "a red cube"),
         ("3.5", "3.5"),
         ("well...", "well..."),

@@ -32,6 +32,16 @@ LLAVA_TEMPLATE = (
 QWEN_TEMPLATE = LLAVA_TEMPLATE.replace("<image>", "<|vision_start|><|image_pad|><|vision_end|>")
 
 
+def take_cut_replies(monkeypatch: Any) -> None:
+    """Let the limit of tokens end a reply, because random weights end none."""
+    from viper.models.llm.replies import without_reasoning
+    from viper.models.vision.chat_vlm import ChatVLM
+
+    monkeypatch.setattr(
+        ChatVLM, "whole_text", lambda _, reply: without_reasoning(reply.text).strip()
+    )
+
+
 def pictures(count: int, height: int = 20, width: int = 24, seed: int = 0) -> list[Any]:
     """Random pictures ``uint8 [height, width, 3]``, read-only as a caller may hand them over."""
     rng = np.random.default_rng(seed)

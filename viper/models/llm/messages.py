@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import sys
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal
 
 from viper.models.libraries import Image
+from viper.storage.cache import ComputeCache
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,6 +29,14 @@ Role = Literal["system", "user", "assistant"]
 # Default of the largest pictures that models in this process get: 1,280 tokens of Qwen2-VL and
 # Qwen2.5-VL (28 x 28 pixels each), 980 of Qwen3-VL (32 x 32). Larger ones fill memory and context.
 MAX_PIXELS = 1280 * 28 * 28
+
+# Pictures with more colors are sent as JPEG of this quality, a fifth of their PNG's size. Fewer
+# colors are drawings or screens, whose edges JPEG would blur.
+_MOST_COLORS = 4096
+_QUALITY = 90
+
+# Encoded pictures that are kept, some 10 MB: those of the queries under way.
+_KEPT = 64
 
 # Largest ratio of a picture's sides; the image processors of Qwen and others reject thinner ones.
 MAX_ASPECT = 200
@@ -53,16 +61,14 @@ class Picture:
         image.thumbnail((max_side, max_side), Image.Resampling.LANCZOS)
         return image
 
-    def data_uri(self, max_side: int = sys.maxsize) -> str:
-        """Return the picture as a PNG in a ``data:`` URI, scaled down as by :meth:`within`."""
-        buffer = BytesIO()
-        self.within(max_side).save(buffer, "PNG")
-        return f"data:image/png;base64,{b64encode(buffer.getvalue()).decode()}"
+    def data_uri(self) -> str:
+        """Return the picture as a PNG in a ``data:`` URI."""
+        return _data_uri(Image.fromarray(self.pixels), "png")
 
     def fitted(self, max_pixels: int) -> Image.Image:
         """Return the picture for PIL, scaled down if it has more than ``max_pixels`` pixels.
 
-        Black fills the rest of its frame, see :func:`framed`.
+        Gray fills the rest of its frame, see :func:`framed`.
         """
         image = Image.fromarray(self.pixels)
         frame = framed(*image.size)
@@ -77,7 +83,7 @@ class Picture:
         if (width, height) != image.size:
             image = image.resize((width, height), Image.Resampling.BICUBIC)
         if (width, height) != size:
-            content, image = image, Image.new("RGB", size)
+            content, image = image, Image.new("RGB", size, (128, 128, 128))
             image.paste(content)
         return image
 
@@ -90,6 +96,44 @@ class Picture:
     def __str__(self) -> str:
         height, width = self.pixels.shape[:2]
         return f"[picture {width} x {height}, sha256 {self.digest[:16]}]"
+
+
+class PictureEncoder:
+    """Encodes pictures for an endpoint, each once; thread-safe.
+
+    Args:
+        max_side: greatest width and height in pixels; larger pictures are scaled down.
+        min_side: smaller pictures are enlarged until their longer side has this many pixels.
+    """
+
+    # Models cut pictures into patches of 14 to 32 pixels: a crop of 90 pixels gives 3 to 6 a side.
+    # More than 8 times larger shows nothing more.
+    MIN_SIDE, MOST_ENLARGED = 200, 8
+
+    def __init__(self, max_side: int, min_side: int = MIN_SIDE) -> None:
+        self._max_side, self._min_side = max_side, min_side
+        self._encoded = ComputeCache(_KEPT)
+
+    def data_uri(self, picture: Picture, *, takes_jpeg: bool = True) -> str:
+        """Return a picture in a ``data:`` URI, as JPEG if it is a photograph, else as PNG."""
+        key = ("picture", picture.digest, takes_jpeg)
+        return str(self._encoded.get(key, lambda: self._encode(picture, takes_jpeg))[0])
+
+    def _encode(self, picture: Picture, takes_jpeg: bool) -> str:
+        image = picture.within(self._max_side)
+        is_photograph = takes_jpeg and image.getcolors(_MOST_COLORS) is None
+        longest = max(image.size)
+        factors = (-(-self._min_side // longest), self._max_side // longest, self.MOST_ENLARGED)
+        if (factor := min(factors)) > 1:
+            size = (image.width * factor, image.height * factor)
+            image = image.resize(size, Image.Resampling.BICUBIC)
+        return _data_uri(image, "jpeg" if is_photograph else "png", quality=_QUALITY)
+
+
+def _data_uri(image: Image.Image, kind: str, **how: Any) -> str:
+    buffer = BytesIO()
+    image.save(buffer, kind, **how)
+    return f"data:image/{kind};base64,{b64encode(buffer.getvalue()).decode()}"
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,13 @@ from viper.models.llm import openai_client
 from viper.models.llm.capabilities import Corrections, capabilities_of
 from viper.models.llm.endpoint import LLMUsage, UsageCounter, find_endpoint
 from viper.models.llm.event_loop import ConcurrentLLM
-from viper.models.llm.messages import Prompt, messages_of, pictures_of, without_roles
+from viper.models.llm.messages import (
+    PictureEncoder,
+    Prompt,
+    messages_of,
+    pictures_of,
+    without_roles,
+)
 from viper.models.llm.prompt_tokens import Echo, TokenCounter, tail_scores
 from viper.models.llm.protocol import Completion, Sampling, check_no_pictures
 from viper.models.llm.retry import Backoff
@@ -40,6 +46,8 @@ LONG_PROMPT = 2_000
 
 # Fields that one request may turn out to hold in vain: the limit of tokens and the omittable ones.
 MOST_CORRECTIONS = 5
+# Returns a picture in a ``data:`` URI.
+Encode = Callable[[Any], str]
 
 
 class OpenAILLM(ConcurrentLLM):
@@ -68,6 +76,8 @@ class OpenAILLM(ConcurrentLLM):
             ``{enable_thinking = false}``; sent only if given.
         thinking_tokens: added to every request's limit, for models that think before they answer.
         max_side: greatest width and height in pixels of a picture; larger ones are scaled down.
+        min_side: smaller pictures are enlarged to a longer side of this many pixels; 1 sends them
+            as they are.
         detail: ``low``, ``high`` or ``auto``, sent with every picture; "" sends none.
         jitter_seed: seed of the waits before retries. None differs between processes, so many
             workers do not retry at the same moment.
@@ -97,6 +107,7 @@ class OpenAILLM(ConcurrentLLM):
         chat_template_kwargs: Mapping[str, Any] | None = None,
         thinking_tokens: int = 0,
         max_side: int = 1024,
+        min_side: int = PictureEncoder.MIN_SIDE,
         detail: str = "",
         jitter_seed: int | None = None,
         sleep: openai_client.Sleep = asyncio.sleep,
@@ -104,7 +115,7 @@ class OpenAILLM(ConcurrentLLM):
         if api not in APIS:
             raise UsageError(f"api {api!r} is not known; known: {', '.join(APIS)}")
         sizes = {"timeout_s": timeout_s, "concurrency": concurrency, "max_side": max_side}
-        for name, value in sizes.items():
+        for name, value in (sizes | {"min_side": min_side}).items():
             if value <= 0:
                 raise UsageError(f"{name} is {value}; it must be above 0")
         self._model, self._api = model, api
@@ -128,6 +139,7 @@ class OpenAILLM(ConcurrentLLM):
         self.capabilities = capabilities_of(self._endpoint.base_url, model)
         self._corrections: Corrections | None = None
         self._told_cut = False
+        self._pictures = PictureEncoder(max_side, min_side)
         self.sees_pictures = api == "chat"
         self._echoes: bool | None = None if api == "completions" else False
         self.max_context = max_context
@@ -250,7 +262,9 @@ class OpenAILLM(ConcurrentLLM):
         if sampling.stop:
             body["stop"] = list(sampling.stop)
         if self.sees_pictures:
-            body["messages"] = chat_messages(prompt, self._max_side, self._detail)
+            kind = self.capabilities.picture_format
+            encode = partial(self._pictures.data_uri, takes_jpeg=kind == "jpeg")
+            body["messages"] = chat_messages(prompt, encode, self._detail)
         else:
             check_no_pictures(prompt, self.model_id)
             body["prompt"] = without_roles(prompt)
@@ -308,11 +322,11 @@ class OpenAILLM(ConcurrentLLM):
         )
 
 
-def chat_messages(prompt: Prompt, max_side: int, detail: str = "") -> list[dict[str, Any]]:
+def chat_messages(prompt: Prompt, encode: Encode, detail: str = "") -> list[dict[str, Any]]:
     """Return the field ``messages`` of a request.
 
     Args:
-        max_side: greatest width and height in pixels of a picture; larger ones are scaled down.
+        encode: returns a picture in a ``data:`` URI.
         detail: sent with every picture, unless empty.
     """
     messages: list[dict[str, Any]] = []
@@ -322,7 +336,7 @@ def chat_messages(prompt: Prompt, max_side: int, detail: str = "") -> list[dict[
             if isinstance(part, str):
                 parts.append({"type": "text", "text": part})
             else:
-                image = {"url": part.data_uri(max_side)} | ({"detail": detail} if detail else {})
+                image = {"url": encode(part)} | ({"detail": detail} if detail else {})
                 parts.append({"type": "image_url", "image_url": image})
         # Plain text where there are no pictures, because some servers take nothing else.
         plain = all(isinstance(part, str) for part in message.parts)

@@ -28,7 +28,7 @@ _REASONING = (
 _CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)[^<]*<\|message\|>")
 _SPECIAL = re.compile(r"<\|(?:start|end|return|call|channel|message|constrain)\|>")
 
-# Brackets at which JSON is tried in a reply: a reply full of brackets must not take seconds.
+# Brackets at which JSON may fail to begin: a reply full of brackets must not take seconds.
 _MOST_BRACKETS = 50
 
 
@@ -67,13 +67,14 @@ def first_line(reply: str) -> str:
 
 def json_parts(text: str) -> Iterator[tuple[int, int, Any]]:
     """Yield begin, end and value of each JSON object and array in a text."""
-    decoder, end = json.JSONDecoder(strict=False), 0
-    for bracket in list(re.finditer(r"[{\[]", text))[:_MOST_BRACKETS]:
-        if bracket.start() < end:
+    decoder, end, failed = json.JSONDecoder(strict=False), 0, 0
+    for bracket in re.finditer(r"[{\[]", text):
+        if bracket.start() < end or failed >= _MOST_BRACKETS:
             continue
         try:
             value, end = decoder.raw_decode(text, bracket.start())
         except (ValueError, RecursionError):
+            failed += 1
             continue
         yield bracket.start(), end, value
 

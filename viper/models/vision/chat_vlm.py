@@ -24,7 +24,6 @@ from viper.models.libraries import torch, transformers
 from viper.models.llm.messages import MAX_PIXELS, Prompt, pictures_of
 from viper.models.llm.prompt_tokens import ChatTemplate, Echo, shared_beginning, tail_scores
 from viper.models.llm.protocol import Completion, Sampling, charge
-from viper.models.llm.replies import without_reasoning
 from viper.models.llm.scripted import cut_at_stop
 from viper.models.loading import (
     LocalModel,
@@ -211,6 +210,7 @@ class ChatVLM(LocalModel, VisionLanguageModel):
         replies of more than 256 tokens, because it takes memory for every token.
 
         Raises:
+            CutReplyError: the limit cut a reply.
             ValueError: a request without a picture.
         """
         if self._thinking_tokens or max_new_tokens > MAX_JUDGED_TOKENS:
@@ -219,7 +219,7 @@ class ChatVLM(LocalModel, VisionLanguageModel):
         def forward(batch: Sequence[ChatRequest]) -> list[tuple[str, float]]:
             tokens, log_probabilities, completions = self._judged(batch, max_new_tokens)
             chances = reply_probabilities(tokens, log_probabilities, self._end_ids())
-            texts = [without_reasoning(completion.text).strip() for completion in completions]
+            texts = [self.whole_text(completion) for completion in completions]
             return list(zip(texts, chances, strict=True))
 
         with self._lock:

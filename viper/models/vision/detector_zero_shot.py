@@ -238,8 +238,10 @@ class ZeroShotDetector(Checkpoint):
         batch.pop("pixel_mask", None)  # no family that runs whole takes one
         with torch.inference_mode():
             output = self._model(**batch)
-        used = [output[name].float().cpu().numpy() for name in _USED if name in output]
-        require_finite(self.model_id, "boxes", *used)  # the post-processing would drop NaN
+        for name in output.keys() & _USED:
+            output[name] = output[name].float()  # processors have no NMS in 16 bits
+            # The post-processing would drop NaN.
+            require_finite(self.model_id, "boxes", output[name].cpu().numpy())
         results = self._processor.post_process_grounded_object_detection(
             output, threshold=MIN_SCORE, target_sizes=[frame] * count
         )

@@ -7,7 +7,7 @@ backend's image tower. The toolbox caches it per (image, box) and never asks for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -27,6 +27,14 @@ class Detection:
 
     box: PixelBox
     score: float
+
+
+class Detections(list[Detection]):
+    """Boxes of a phrase, best first; ``note`` says what of the model's reply they leave out."""
+
+    def __init__(self, boxes: Iterable[Detection], note: str) -> None:
+        super().__init__(boxes)
+        self.note = note
 
 
 @dataclass(frozen=True, eq=False)

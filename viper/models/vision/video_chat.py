@@ -7,19 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from viper.models.llm.replies import without_reasoning
 from viper.models.options import check_at_least
 from viper.models.vision.roles import EventWindow, Pixels
 from viper.models.vision.video_windows import candidates, clamp, evenly, overlapping
-from viper.models.vision.vlm import ChatRequest, RoleOnVLM, VisionLanguageModel
+from viper.models.vision.vlm import ANSWER_TOKENS, ChatRequest, RoleOnVLM, VisionLanguageModel
 
 FRAMES_INTRODUCTION = "These pictures are frames of a video, in the order of time."
 DESCRIPTION_REQUEST = "Describe what happens in it, in the order of time."
 INSTRUCTION = "Answer in one or two short sentences."
 EVENT_QUESTION = "Does this happen in it: {event}? Answer yes or no."
-
-# Room for the two requested sentences, and for models that write more.
-DESCRIPTION_TOKENS = 128
 
 # Each frame costs hundreds of tokens; 8 still show the order of events in one window. 64 kept
 # frames give 8 windows of a long clip frames of their own.
@@ -50,6 +46,7 @@ class ChatVideo(RoleOnVLM):
         window: length in frames of the windows searched for an event, each overlapping half of
             the previous one; None for a quarter of the clip.
         instruction: follows a question about a segment; "" for the question alone.
+        max_tokens: maximum length of a description or an answer; a longer one is an error.
         batch_size: maximum number of questions in one forward pass, each with ``frames`` pictures.
 
     Raises:
@@ -64,16 +61,17 @@ class ChatVideo(RoleOnVLM):
         kept_frames: int = FRAMES_KEPT,
         window: int | None = None,
         instruction: str = INSTRUCTION,
+        max_tokens: int = ANSWER_TOKENS,
         batch_size: int = 2,
     ) -> None:
-        check_at_least(1, frames=frames, kept_frames=kept_frames)
+        check_at_least(1, frames=frames, kept_frames=kept_frames, max_tokens=max_tokens)
         if window is not None:
             check_at_least(1, window=window)
         super().__init__(vlm, batch_size)
         self._frames = frames
         self._kept_frames = kept_frames
         self._window = window
-        self._instruction = instruction
+        self._instruction, self._max_tokens = instruction, max_tokens
 
     def encode(self, frames: Pixels) -> KeptFrames:
         """Return copies of evenly chosen frames: all of them up to ``kept_frames``."""
@@ -107,8 +105,8 @@ class ChatVideo(RoleOnVLM):
         if question is not None:
             instruction = f"{question.strip()}\n{self._instruction}".strip()
         request = self._request(encoding, start, end, instruction)
-        text, _ = self._vlm.ask([request], DESCRIPTION_TOKENS)[0]
-        return " ".join(without_reasoning(text).split())
+        text, _ = self._vlm.ask([request], self._max_tokens)[0]
+        return " ".join(text.split())
 
     def _request(self, encoding: KeptFrames, start: int, end: int, instruction: str) -> ChatRequest:
         """Ask about kept frames in the range, else about the nearest to its middle."""

@@ -25,7 +25,25 @@ from viper.models.vision.roles import Floats, Pixels
 # Maximum number of tokens of a written yes or no, enough for "Yes, it does." and a leading space.
 YES_OR_NO_TOKENS = 8
 
+# Maximum number of tokens of answers and descriptions. Instructions keep them to a few words or
+# sentences; the text of a sign, a label or a page needs hundreds.
+ANSWER_TOKENS = 256
+
+# Least probability of yes and no together at the first token. Below it the model began with
+# something else, such as a line break, and the odds of the two are noise.
+LEAST_YES_OR_NO = 0.1
+
 QUESTION = "Does the picture show this: {text}? Answer yes or no."
+
+
+class CutReplyError(ToolError):
+    """A limit of tokens cut the reply.
+
+    Attributes:
+        text: what the model wrote before the limit, without reasoning.
+    """
+
+    text = ""
 
 
 @dataclass(frozen=True)
@@ -54,11 +72,14 @@ class VisionLanguageModel:
         concurrent: True if callers are served concurrently, as by endpoints.
         max_pixels: pictures are fitted to this many pixels, see ``Picture.fitted``; None if they
             are sent as they are.
+        boxes: how the model writes boxes: ``xy_1000`` or ``yx_1000`` (from 0 to 1000, x or y
+            first), ``pixels`` (x first), "" if nothing is known.
     """
 
     model_id: str
     concurrent = False
     max_pixels: int | None = None
+    boxes = ""
 
     @property
     def memory_bytes(self) -> int:
@@ -77,18 +98,36 @@ class VisionLanguageModel:
         """Return the greedy reply to each request, without reasoning, with probability 1.0.
 
         Raises:
+            CutReplyError: the limit cut a reply.
             ToolError: the model declined to answer.
             ValueError: a request without a picture.
         """
         completions = self._completions(requests, max_new_tokens)
-        return [(without_reasoning(each.text).strip(), 1.0) for each in completions]
+        return [(self.whole_text(each), 1.0) for each in completions]
+
+    def whole_text(self, completion: Completion) -> str:
+        """Return the text of a reply without reasoning.
+
+        Raises:
+            CutReplyError: the limit cut the reply. Half an answer looks like an answer.
+        """
+        text = without_reasoning(completion.text).strip()
+        if completion.finish_reason != "length":
+            return text
+        error = CutReplyError(
+            f"{self.model_id} reached its limit after {completion.completion_tokens} tokens, and "
+            f"its reply is cut: {' '.join(text.split())[:60]!r}; raise max_tokens of the role's "
+            "options, or thinking_tokens of the model's if it reasons"
+        )
+        error.text = text
+        raise error
 
     def probability_of_yes(self, requests: Sequence[ChatRequest]) -> list[float]:
         """Return for each yes-or-no request the probability of yes, among yes and no.
 
         It is read from the first token's alternatives if the server reports them, which a profile
-        asks for by ``extra = {logprobs = true, top_logprobs = 20}``. Otherwise the written answer
-        counts as 1.0 or 0.0.
+        asks for by ``extra = {logprobs = true, top_logprobs = 20}``, and if they hold yes and no
+        with :data:`LEAST_YES_OR_NO`. Otherwise the written answer counts as 1.0 or 0.0.
 
         Raises:
             ToolError: the model declined to answer, or wrote neither yes nor no.
@@ -112,11 +151,13 @@ class VisionLanguageModel:
         for token, value in (completion.first_logprobs or {}).items():
             if (word := token.strip().lower()) in chances:
                 chances[word] += math.exp(value)
-        if total := sum(chances.values()):
+        if (total := sum(chances.values())) >= LEAST_YES_OR_NO:
             return chances["yes"] / total
         text = without_reasoning(completion.text).strip()
         words = re.findall(r"[a-z]+", text.lower())
-        matches = chances.keys() & words[:1] or chances.keys() & words
+        matches = chances.keys() & words[:1]
+        if completion.finish_reason != "length":  # a cut sentence may still turn
+            matches = matches or chances.keys() & words
         if len(matches) != 1:
             raise ToolError(
                 f"{self.model_id} was asked for yes or no and wrote {text[:60]!r}; "
@@ -147,6 +188,7 @@ class EndpointVLM(VisionLanguageModel):
             )
         self.model_id = llm.model_id
         self.max_pixels = getattr(llm, "max_pixels", None)
+        self.boxes = getattr(getattr(llm, "capabilities", None), "boxes", "")
         self._llm = llm
 
     def generate(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[list[Completion]]:

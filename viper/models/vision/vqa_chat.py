@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from viper.models.llm.replies import final_answer, first_line
+from viper.models.options import check_at_least
 from viper.models.vision.roles import Pixels
-from viper.models.vision.vlm import ChatRequest, RoleOnVLM, VisionLanguageModel, as_shown
+from viper.models.vision.vlm import (
+    ANSWER_TOKENS,
+    ChatRequest,
+    RoleOnVLM,
+    VisionLanguageModel,
+    as_shown,
+)
 
 INSTRUCTION = "Answer in a few words, not in a sentence."
 EXPLAIN_INSTRUCTION = "Answer in one sentence."
 CAPTION_INSTRUCTION = "Describe the picture in one sentence."
 
-# Chat models wrap a short answer in a few more words than BLIP, and their vocabularies split rare
-# words further.
-ANSWER_TOKENS = 24
-CAPTION_TOKENS = 64
+# A yes or no that a chat model goes on to explain ("Yes, there is a dog."), but no number or name
+# ("No. 5", "no parking").
+_YES_OR_NO = re.compile(r"(yes|no)(?:[,;!]\s.*|[.:]\s+[A-Za-z].*)?", re.IGNORECASE)
 
 # Opening and closing mark of each kind; one character if both are the same.
-_QUOTES = ('"', "'", "`", "“”", "‘’", "«»")
+_QUOTES = ('"', "'", "`", "*", "“”", "‘’", "«»")
 
 
 class ChatAnswerer(RoleOnVLM):
@@ -34,6 +41,7 @@ class ChatAnswerer(RoleOnVLM):
         vlm: the model; may be shared with the video role.
         instruction: follows every question; "" for the question alone.
         caption_instruction: request for a caption.
+        max_tokens: maximum length of a reply; a longer one is an error.
         batch_size: maximum number of questions in one forward pass.
     """
 
@@ -43,10 +51,12 @@ class ChatAnswerer(RoleOnVLM):
         *,
         instruction: str = INSTRUCTION,
         caption_instruction: str = CAPTION_INSTRUCTION,
+        max_tokens: int = ANSWER_TOKENS,
         batch_size: int = 8,
     ) -> None:
+        check_at_least(1, max_tokens=max_tokens)
         super().__init__(vlm, batch_size)
-        self._instruction = instruction
+        self._instruction, self._max_tokens = instruction, max_tokens
         self._caption_instruction = caption_instruction
 
     def encode(self, images: Sequence[Pixels]) -> list[Any]:
@@ -68,18 +78,19 @@ class ChatAnswerer(RoleOnVLM):
         The answer is cleaned by :func:`tidy`. The probability is that of the model's original
         reply.
         """
-        replies = self._vlm.ask(_requests(encodings, questions, self._instruction), ANSWER_TOKENS)
+        requests = _requests(encodings, questions, self._instruction)
+        replies = self._vlm.ask(requests, self._max_tokens)
         return [(tidy(text), probability) for text, probability in replies]
 
     def explain(self, encodings: Sequence[Any], questions: Sequence[str]) -> list[str]:
         """Return a sentence that answers ``questions[i]`` about ``encodings[i]``."""
         requests = _requests(encodings, questions, EXPLAIN_INSTRUCTION)
-        return [first_line(text) for text, _ in self._vlm.ask(requests, CAPTION_TOKENS)]
+        return [first_line(text) for text, _ in self._vlm.ask(requests, self._max_tokens)]
 
     def caption(self, encodings: Sequence[Any]) -> list[str]:
         """Return a sentence that describes each picture."""
         requests = [ChatRequest([image], self._caption_instruction) for image in encodings]
-        return [first_line(text) for text, _ in self._vlm.ask(requests, CAPTION_TOKENS)]
+        return [first_line(text) for text, _ in self._vlm.ask(requests, self._max_tokens)]
 
 
 def _requests(
@@ -94,18 +105,20 @@ def _requests(
 def tidy(reply: str) -> str:
     """Return the answer that a reply states, otherwise its first line.
 
-    Reasoning, surrounding quotes and a final period are removed.
-    ``Yes`` and ``No`` become lower case, because programs compare an answer with ``"yes"``.
+    Reasoning, surrounding quotes, marks of emphasis and a final period are removed. ``Yes`` and
+    ``No``, also before an explanation, become ``yes`` and ``no``, which programs compare with.
     """
-    text = _without_quotes(final_answer(reply) or first_line(reply))
+    plain = re.sub(r"\*\*(.+?)\*\*", r"\1", final_answer(reply) or first_line(reply))
+    text = _without_quotes(plain)
     if not text.endswith(".."):
         text = text.removesuffix(".").rstrip()
     text = _without_quotes(text)
-    return text.lower() if text.lower() in ("yes", "no") else text
+    short = _YES_OR_NO.fullmatch(text)
+    return short[1].lower() if short else text
 
 
 def _without_quotes(text: str) -> str:
     for quotes in _QUOTES:
         if len(text) > 1 and text[0] == quotes[0] and text[-1] == quotes[-1]:
-            return text[1:-1].strip()
+            return _without_quotes(text[1:-1].strip())
     return text

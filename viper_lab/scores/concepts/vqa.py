@@ -14,7 +14,7 @@ import numpy as np
 
 from viper.models.media import media_from
 from viper.models.vision.roles import Pixels
-from viper.tools.crops import object_crop
+from viper.tools.tool_functions import region_crop
 from viper.tools.toolbox import Toolbox
 from viper.tuning.soft_prompts.base import AnsweredQuestion
 from viper_lab.recipes.object_words import FAMILIES
@@ -216,10 +216,8 @@ def _ask(toolbox: Toolbox, case: VqaQuestion) -> tuple[str, Pixels]:
     height, width = pixels.shape[:2]
     box = (0, 0, width, height) if case.thing is None else case.scene.box(case.thing)
     ref = session.patch_ref("image0", box)
-    region = session.region(ref)
-    if not region.is_whole:
-        pixels = object_crop(pixels, region.box, toolbox.settings.crop_margin)
-    return str(session.call("simple_query", (ref, case.question), {}, None)), pixels
+    answer = str(session.call("simple_query", (ref, case.question), {}, None))
+    return answer, region_crop(session, session.region(ref))
 
 
 def _draw_scene(concept: str, seed: int, place: int) -> tuple[int, np.random.Generator]:

@@ -13,7 +13,7 @@ from viper.models.llm.messages import Message, Picture, pictures_of
 from viper.models.llm.openai_llm import chat_messages
 from viper.models.llm.prompt_tokens import PromptTokens
 from viper.models.llm.scripted import RecordedCall, ScriptedLLM
-from viper.prompting.builder import FailedProgram, feedback_text
+from viper.prompting.feedback import FailedProgram, feedback_text
 from viper.run_result import RunResult
 from viper.schema import Failure, ToolCall
 

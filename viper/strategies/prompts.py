@@ -20,7 +20,8 @@ from viper.models.llm.messages import Picture, Prompt, as_text, with_pictures
 from viper.models.llm.prompt_tokens import picture_tokens
 from viper.models.llm.protocol import LLM
 from viper.models.media import Media
-from viper.prompting.builder import FailedProgram, build_prompt, is_open_video
+from viper.prompting.builder import build_prompt, is_open_video
+from viper.prompting.feedback import FailedProgram
 from viper.schema import Example, Query, Trial
 from viper.strategies.base import Components, RunContext
 from viper.strategies.examples import Demonstration, ExampleRequest

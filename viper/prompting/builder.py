@@ -115,8 +115,7 @@ def build_prompt(
         turns = fill_turns("chat_lines" if lines else "chat", values)
         if feedback is None:
             return turns
-        code = f"```python\n{feedback.program.strip()}\n```"
-        return (*turns, assistant(code), user(feedback_text(feedback, entries)))
+        return (*turns, assistant(feedback.as_reply), user(feedback_text(feedback, entries)))
     values["feedback"] = ""
     if feedback is not None:
         failure = describe_failure(feedback.failure)

@@ -1,16 +1,27 @@
 """Says what went wrong with earlier programs, in words that help their writer.
 
-:func:`feedback_text` is the message after a failed program in chat prompts.
+:func:`feedback_text` is the message after a failed program in chat prompts: the error with a hint
+(:func:`hint_at`), the text that the program printed, its calls, and the failures before it.
+
+A hint is made from the typed failure, the syntax tree of the program and the names of the API,
+never from the text of an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import ast
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
-from viper.api.sets import ApiEntry
+from viper.api.prelude import READABLE
+from viper.api.runtime import ImageHandle, VideoHandle
+from viper.api.sets import OWNERS, ApiEntry
+from viper.prompting.compact import one_line
+from viper.prompting.extract import ENTRY, syntax_tree
 from viper.prompting.template import MODULE_NAMES, fill
+from viper.sandbox.modules import import_of
 from viper.schema import Failure, ToolCall
 
 # Greatest number of calls in a feedback, the last ones: the failure is near the end, and a loop
@@ -19,8 +30,28 @@ MAX_CALLS = 12
 
 # A value is shown to be recognised, not read: the length of about one line.
 _MAX_VALUE = 120
+# Printed text is shown from its end, where an error is that the program caught.
+_MAX_PRINTED = 800
+# Lines of an earlier program: enough to recognise it. All earlier programs are shown.
+_MAX_LINES = 12
 # Failures of a reply that held no program to run; ``truncated`` ones hold part of one.
 _WITHOUT_PROGRAM = ("refusal", "truncated", "no_program")
+# Errors of a call whose arguments do not fit.
+_OF_ARGUMENTS = ("TypeError", "ValueError", "ToolError")
+
+# Attributes of the API's classes that are values, by class.
+ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
+    owner.__name__: tuple(
+        name
+        for name, member in vars(owner).items()
+        if isinstance(member, property) and name in READABLE[owner]
+    )
+    for owner in OWNERS
+}
+# Names of the API's objects in calls and results, by the kind of their references.
+CLASSES = {"patch": "ImagePatch", "segment": "VideoSegment"}
+# Classes to make of a query's picture and video.
+_MADE_OF = {ImageHandle.__name__: "ImagePatch", VideoHandle.__name__: "VideoSegment"}
 
 
 @dataclass(frozen=True)
@@ -31,7 +62,7 @@ class FailedProgram:
         program: its code; "" if the reply held none.
         calls: the tool calls that it made.
         stdout: the text that it printed.
-        reply: the whole reply of the writer, shown where it held no program.
+        reply: the writer's own words if they held no program.
         earlier: programs that failed before this one, oldest first.
         repeated: the writer wrote this very program before.
     """
@@ -44,21 +75,48 @@ class FailedProgram:
     earlier: Sequence[FailedProgram] = ()
     repeated: bool = False
 
+    @property
+    def as_reply(self) -> str:
+        """Return the reply as a conversation shows it to its writer."""
+        program = self.program.strip()
+        return f"```python\n{program}\n```" if program else self.reply.strip() or "(no program)"
+
 
 def feedback_text(failed: FailedProgram, entries: Sequence[ApiEntry]) -> str:
-    """Return what went wrong, the calls with their results, and what is allowed.
+    """Return what went wrong, with hints, printed text, calls and earlier failures.
 
     Args:
         entries: the names that a program may call.
     """
+    failure, problem = failed.failure, _problem(failed)
+    if failed.repeated:
+        problem = f"You wrote the same program again, and it fails again. {problem}"
+    if failure.kind == "forbidden":
+        problem += f"\nOnly these modules can be imported: {MODULE_NAMES}."
+    problem += "".join(f"\n{hint}" for hint in hint_at(failure, failed.program, entries))
+    parts = []
+    if printed := failed.stdout.strip():
+        parts.append(f"It printed:\n{printed[-_MAX_PRINTED:]}")
+    if failed.calls:
+        calls = "\n".join(f"- {call_text(call)}" for call in failed.calls[-MAX_CALLS:])
+        parts.append(f"The calls it made, with their results:\n{calls}")
+    if failed.earlier:
+        texts = [_earlier_text(number, each) for number, each in enumerate(failed.earlier, 1)]
+        parts.append("\n\n".join(["Programs before it failed too; do not repeat them.", *texts]))
+    calls = "".join(f"\n{part}\n" for part in parts)
+    return fill("feedback_chat", {"problem": problem, "calls": calls}).strip()
+
+
+def _problem(failed: FailedProgram) -> str:
+    """Return the failure and its place in words."""
     failure = failed.failure
     line = f" in line {failure.line}" if failure.line is not None else ""
     source = f": `{failure.source_line.strip()}`" if failure.source_line else ""
     error = f"{failure.exception}: {failure.message}" if failure.exception else failure.message
-    problem = f"It failed{line}{source}.\n{error}" if line else error
     if failure.kind in _WITHOUT_PROGRAM:
-        problem = f"There was no program to run: {failure.message}."
-    elif failure.kind == "below_threshold":
+        return f"There was no program to run: {failure.message}."
+    problem = f"It failed{line}{source}.\n{error}" if line else error
+    if failure.kind == "below_threshold":
         place = failure.call_index
         call = next((each for each in failed.calls if each.index == place), None)
         nothing = f"{failure.tool} found nothing" if call is None else call_text(call)
@@ -66,14 +124,136 @@ def feedback_text(failed: FailedProgram, entries: Sequence[ApiEntry]) -> str:
             f"\nThe reason: {nothing}, also when less sure results were allowed. Ask for it by "
             "another name, or answer without it."
         )
-    elif failure.kind == "forbidden":
-        problem += f"\nOnly these modules can be imported: {MODULE_NAMES}."
-    if failure.exception in ("AttributeError", "NameError"):
+    return problem
+
+
+def _earlier_text(number: int, failed: FailedProgram) -> str:
+    lines = failed.as_reply.splitlines()
+    if len(lines) > _MAX_LINES:
+        lines = [*lines[:_MAX_LINES], "…", *lines[-1:]]
+    return "\n".join([f"{number}. {one_line(_problem(failed))}", *lines])
+
+
+def hint_at(failure: Failure, program: str, entries: Sequence[ApiEntry]) -> Iterator[str]:
+    """Yield sentences that help to mend a program.
+
+    Args:
+        program: the code that failed.
+        entries: the names that it may call.
+    """
+    tree = syntax_tree(program)
+    nodes = list(ast.walk(tree)) if tree else []
+    defined = [node for node in getattr(tree, "body", ()) if getattr(node, "name", "") == ENTRY]
+    if len(defined) > 1:
+        yield f"It defines {ENTRY} twice; only the last definition counts."
+    on_line = [
+        node
+        for node in nodes
+        if isinstance(node, ast.Call | ast.Attribute | ast.Name)
+        and node.lineno <= (failure.line or 0) <= (node.end_lineno or 0)
+    ]
+    if failure.name is None:
+        yield from _call_hints(failure, on_line, entries)
+    elif failure.owner is None:
+        yield from _name_hints(failure.name, nodes, entries)
+    elif failure.owner == "NoneType":
+        yield from _none_hints(failure, on_line, nodes)
+    else:
+        yield from _attribute_hints(failure.name, failure.owner, entries)
+
+
+def _name_hints(name: str, nodes: Sequence[ast.AST], entries: Sequence[ApiEntry]) -> Iterator[str]:
+    """Yield what may be meant by a name that nothing defines."""
+    entry = next((entry for entry in entries if entry.name == name), None)
+    stored = {node.id for node in nodes if isinstance(node, ast.Name) and node.id != name}
+    near = get_close_matches(name, [*stored, *(entry.name for entry in entries)], 1)
+    if entry is not None and entry.owner:
+        yield f"`{name}` is a method of {entry.owner}: `{_signature(entry)}`."
+    elif statement := import_of(name):
+        yield f"Write `{statement}` before it is used."
+    elif near:
+        yield f"There is no `{name}`; did you mean `{near[0]}`?"
+    else:
         names = [f"{each.owner}.{each.name}" if each.owner else each.name for each in entries]
-        problem += f"\nThe names that can be called: {', '.join(names)}."
-    calls = "\n".join(f"- {call_text(call)}" for call in failed.calls[-MAX_CALLS:])
-    calls = f"\nThe calls it made, with their results:\n{calls}\n" if calls else ""
-    return fill("feedback_chat", {"problem": problem, "calls": calls}).strip()
+        yield f"The names that can be called: {', '.join(names)}."
+
+
+def _attribute_hints(name: str, owner: str, entries: Sequence[ApiEntry]) -> Iterator[str]:
+    """Yield what an object has instead of an attribute that it lacks."""
+    entry = next((entry for entry in entries if entry.name == name), None)
+    home = next((kind.__name__ for kind, names in READABLE.items() if name in names), "")
+    values = ATTRIBUTES.get(owner, ())
+    methods = [entry.name for entry in entries if entry.owner == owner]
+    near = get_close_matches(name, [*values, *methods], 1)
+    if owner in _MADE_OF:
+        yield f"`{owner}` has no such attribute; ask `{_MADE_OF[owner]}({owner})` instead."
+    elif owner in ("method", "function"):
+        yield "That is a method which was not called; call it with parentheses."
+    elif entry is not None and not entry.owner:
+        yield f"`{name}` is a function, not a method: `{_signature(entry)}`."
+    elif home and home != owner:
+        yield f"`{name}` belongs to a {home}, and this is a {owner}."
+    elif near:
+        yield f"There is no `{name}`; did you mean `{near[0]}`?"
+    elif values:
+        yield f"There is no `{name}`."
+    if values:
+        yield f"Attributes of {owner}: {', '.join(values)}."
+        yield f"Its methods: {', '.join(methods)}." if methods else "It has no listed methods."
+
+
+def _none_hints(
+    failure: Failure, on_line: Sequence[ast.AST], nodes: Sequence[ast.AST]
+) -> Iterator[str]:
+    """Yield which value of the failing line is None, and the line that it comes from."""
+    asked = [n for n in on_line if isinstance(n, ast.Attribute) and n.attr == failure.name]
+    if not asked:
+        return
+    value = ast.unparse(asked[0].value)
+    origins = [
+        f" It comes from line {node.lineno}: `{_short(ast.unparse(node.value))}`."
+        for node in nodes
+        if isinstance(node, ast.Assign)
+        and node.lineno < asked[0].lineno
+        and value in map(ast.unparse, node.targets)
+    ]
+    origin = origins[-1] if origins else ""
+    yield f"`{_short(value)}` is None.{origin} Check it before it is used, with `is None`."
+
+
+def _call_hints(
+    failure: Failure, on_line: Sequence[ast.AST], entries: Sequence[ApiEntry]
+) -> Iterator[str]:
+    """Yield how the names of the failing line are called, and the signatures of its calls."""
+    by_name = {entry.name: entry for entry in entries}
+    values = {name for names in ATTRIBUTES.values() for name in names}
+    called = [node.func for node in on_line if isinstance(node, ast.Call)]
+    signatures = dict[str, None]()
+    for node in on_line:
+        name = getattr(node, "attr", getattr(node, "id", ""))
+        if isinstance(node, ast.Attribute) and name in values and node in called:
+            yield f"`{name}` is a value, not a method: write it without parentheses."
+        elif isinstance(node, ast.Attribute) and name in by_name and node not in called:
+            yield f"`{name}` is a method: call it, as in `{_signature(by_name[name])}`."
+        elif name in by_name and node in called:
+            signatures[_signature(by_name[name])] = None
+        elif name in ("sorted", "min", "max") and failure.exception == "TypeError":
+            yield f"`{name}` compares patches by a key, such as `key=lambda patch: patch.left`."
+    if signatures and failure.exception in _OF_ARGUMENTS:
+        yield f"What the line calls: `{'`, `'.join(signatures)}`."
+
+
+def _signature(entry: ApiEntry) -> str:
+    """Return how a name is called, such as ``exists(object_name: str) -> bool``."""
+    arguments = (
+        f"{each.name}: {each.annotation}{'' if each.default is None else f' = {each.default}'}"
+        for each in entry.parameters
+    )
+    return f"{entry.name}({', '.join(arguments)}) -> {entry.returns}"
+
+
+def _short(text: str) -> str:
+    return one_line(text)[:_MAX_VALUE]
 
 
 def call_text(call: ToolCall) -> str:
@@ -93,7 +273,8 @@ def _value_text(value: Any) -> str:
             return f"<{value.get('kind', 'value')}>"
         sides = [item for item in value["fields"][1:5] if isinstance(item, int | float)]
         numbers = ", ".join(f"{float(side):g}" for side in sides)
-        return f"{value['kind']}({numbers})" if value["kind"] in ("patch", "segment") else "image"
+        kind = CLASSES.get(value["kind"])
+        return f"{kind}({numbers})" if kind else "image"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_value_text, value))}]"[:_MAX_VALUE] if value else ""
     return "" if value is None else repr(value)[:_MAX_VALUE]

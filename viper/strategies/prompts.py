@@ -166,7 +166,9 @@ def program_prompt(
     """
     settings, query, feedback = context.settings, query_for_prompt(context.query), None
     if failed is not None and failed.failure is not None:
-        feedback = FailedProgram(failed.program, failed.failure, failed.tool_calls)
+        feedback = FailedProgram(
+            failed.program, failed.failure, failed.tool_calls, failed.stdout, failed.reply
+        )
 
     def build(names: Sequence[ApiEntry], examples: Sequence[Demonstration]) -> Prompt:
         return build_prompt(

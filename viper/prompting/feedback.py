@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
 from viper.api.prelude import READABLE
 from viper.api.runtime import ImageHandle, VideoHandle
 from viper.api.sets import OWNERS, ApiEntry
+from viper.api.spec import entry_text
 from viper.prompting.compact import one_line
 from viper.prompting.extract import ENTRY, syntax_tree
 from viper.prompting.template import MODULE_NAMES, fill
@@ -98,7 +99,12 @@ def feedback_text(failed: FailedProgram, entries: Sequence[ApiEntry]) -> str:
     if printed := failed.stdout.strip():
         parts.append(f"It printed:\n{printed[-_MAX_PRINTED:]}")
     if failed.calls:
-        calls = "\n".join(f"- {call_text(call)}" for call in failed.calls[-MAX_CALLS:])
+        calls = "\n".join(
+            f"- {call_text(replace(call, error=call.error and 'see above'))}"
+            if call.index == failure.call_index
+            else f"- {call_text(call)}"
+            for call in failed.calls[-MAX_CALLS:]
+        )
         parts.append(f"The calls it made, with their results:\n{calls}")
     if failed.earlier:
         texts = [_earlier_text(number, each) for number, each in enumerate(failed.earlier, 1)]
@@ -141,102 +147,86 @@ def hint_at(failure: Failure, program: str, entries: Sequence[ApiEntry]) -> Iter
         program: the code that failed.
         entries: the names that it may call.
     """
-    tree = syntax_tree(program)
-    nodes = list(ast.walk(tree)) if tree else []
-    defined = [node for node in getattr(tree, "body", ()) if getattr(node, "name", "") == ENTRY]
-    if len(defined) > 1:
-        yield f"It defines {ENTRY} twice; only the last definition counts."
-    on_line = [
+    nodes = [node for tree in [syntax_tree(program)] if tree for node in ast.walk(tree)]
+    calls = [node.func for node in nodes if isinstance(node, ast.Call)]
+    uses = [
         node
         for node in nodes
-        if isinstance(node, ast.Call | ast.Attribute | ast.Name)
+        if isinstance(node, ast.Attribute | ast.Name)
         and node.lineno <= (failure.line or 0) <= (node.end_lineno or 0)
     ]
+    if sum(isinstance(node, ast.FunctionDef) and node.name == ENTRY for node in nodes) > 1:
+        yield f"It defines {ENTRY} twice; only the last definition counts."
     if failure.name is None:
-        yield from _call_hints(failure, on_line, entries)
-    elif failure.owner is None:
-        yield from _name_hints(failure.name, nodes, entries)
+        yield from _call_hints(failure, uses, calls, {entry.name: entry for entry in entries})
     elif failure.owner == "NoneType":
-        yield from _none_hints(failure, on_line, nodes)
+        yield from _none_hints(failure.name, uses, nodes)
     else:
-        yield from _attribute_hints(failure.name, failure.owner, entries)
+        names = [node.id for node in nodes if isinstance(node, ast.Name)]
+        yield _name_hint(failure.name, failure.owner or "", names, entries)
+        if values := ATTRIBUTES.get(failure.owner or ""):
+            methods = [entry.name for entry in entries if entry.owner == failure.owner]
+            yield f"Attributes of {failure.owner}: {', '.join(values)}."
+            yield f"Its methods: {', '.join(methods) or 'none'}."
 
 
-def _name_hints(name: str, nodes: Sequence[ast.AST], entries: Sequence[ApiEntry]) -> Iterator[str]:
-    """Yield what may be meant by a name that nothing defines."""
+def _name_hint(name: str, owner: str, names: Sequence[str], entries: Sequence[ApiEntry]) -> str:
+    """Return what may be meant by a name that an object, or the program, does not have.
+
+    Args:
+        owner: the type of the object; "" for a variable.
+        names: the variables of the program.
+    """
     entry = next((entry for entry in entries if entry.name == name), None)
-    stored = {node.id for node in nodes if isinstance(node, ast.Name) and node.id != name}
-    near = get_close_matches(name, [*stored, *(entry.name for entry in entries)], 1)
-    if entry is not None and entry.owner:
-        yield f"`{name}` is a method of {entry.owner}: `{_signature(entry)}`."
-    elif statement := import_of(name):
-        yield f"Write `{statement}` before it is used."
-    elif near:
-        yield f"There is no `{name}`; did you mean `{near[0]}`?"
-    else:
-        names = [f"{each.owner}.{each.name}" if each.owner else each.name for each in entries]
-        yield f"The names that can be called: {', '.join(names)}."
-
-
-def _attribute_hints(name: str, owner: str, entries: Sequence[ApiEntry]) -> Iterator[str]:
-    """Yield what an object has instead of an attribute that it lacks."""
-    entry = next((entry for entry in entries if entry.name == name), None)
-    home = next((kind.__name__ for kind, names in READABLE.items() if name in names), "")
-    values = ATTRIBUTES.get(owner, ())
-    methods = [entry.name for entry in entries if entry.owner == owner]
-    near = get_close_matches(name, [*values, *methods], 1)
+    home = next((kind.__name__ for kind, own in READABLE.items() if name in own), "")
+    known = [*ATTRIBUTES.get(owner, ()), *(each.name for each in entries if each.owner == owner)]
+    if not owner:
+        known = [*(each for each in names if each != name), *(each.name for each in entries)]
+    near = get_close_matches(name, known, 1)
     if owner in _MADE_OF:
-        yield f"`{owner}` has no such attribute; ask `{_MADE_OF[owner]}({owner})` instead."
-    elif owner in ("method", "function"):
-        yield "That is a method which was not called; call it with parentheses."
-    elif entry is not None and not entry.owner:
-        yield f"`{name}` is a function, not a method: `{_signature(entry)}`."
-    elif home and home != owner:
-        yield f"`{name}` belongs to a {home}, and this is a {owner}."
-    elif near:
-        yield f"There is no `{name}`; did you mean `{near[0]}`?"
-    elif values:
-        yield f"There is no `{name}`."
-    if values:
-        yield f"Attributes of {owner}: {', '.join(values)}."
-        yield f"Its methods: {', '.join(methods)}." if methods else "It has no listed methods."
+        return f"`{owner}` has no such attribute; ask `{_MADE_OF[owner]}({owner})` instead."
+    if owner in ("method", "function"):
+        return "That is a method which was not called; call it with parentheses."
+    if entry is not None and entry.owner != owner:
+        kind = f"a method of {entry.owner}" if entry.owner else "a function, not a method"
+        return f"`{name}` is {kind}: `{_signature(entry)}`."
+    if home and owner:
+        return f"`{name}` belongs to a {home}, and this is a {owner}."
+    if not owner and (statement := import_of(name)):
+        return f"Write `{statement}` before it is used."
+    if near or owner:
+        return f"There is no `{name}`" + "".join(f"; did you mean `{each}`?" for each in near)
+    every = (f"{each.owner}.{each.name}" if each.owner else each.name for each in entries)
+    return f"The names that can be called: {', '.join(every)}."
 
 
-def _none_hints(
-    failure: Failure, on_line: Sequence[ast.AST], nodes: Sequence[ast.AST]
-) -> Iterator[str]:
+def _none_hints(name: str, uses: Sequence[ast.AST], nodes: Sequence[ast.AST]) -> Iterator[str]:
     """Yield which value of the failing line is None, and the line that it comes from."""
-    asked = [n for n in on_line if isinstance(n, ast.Attribute) and n.attr == failure.name]
-    if not asked:
-        return
-    value = ast.unparse(asked[0].value)
-    origins = [
-        f" It comes from line {node.lineno}: `{_short(ast.unparse(node.value))}`."
-        for node in nodes
-        if isinstance(node, ast.Assign)
-        and node.lineno < asked[0].lineno
-        and value in map(ast.unparse, node.targets)
-    ]
-    origin = origins[-1] if origins else ""
-    yield f"`{_short(value)}` is None.{origin} Check it before it is used, with `is None`."
+    for use in (node for node in uses if isinstance(node, ast.Attribute) and node.attr == name):
+        value, origin = ast.unparse(use.value), ""
+        for node in nodes:
+            if isinstance(node, ast.Assign) and value in map(ast.unparse, node.targets):
+                origin = f" It comes from line {node.lineno}: `{_short(ast.unparse(node.value))}`."
+        yield f"`{_short(value)}` is None.{origin} Check it before it is used, with `is None`."
 
 
 def _call_hints(
-    failure: Failure, on_line: Sequence[ast.AST], entries: Sequence[ApiEntry]
+    failure: Failure,
+    uses: Sequence[ast.AST],
+    calls: Sequence[ast.AST],
+    by_name: Mapping[str, ApiEntry],
 ) -> Iterator[str]:
     """Yield how the names of the failing line are called, and the signatures of its calls."""
-    by_name = {entry.name: entry for entry in entries}
     values = {name for names in ATTRIBUTES.values() for name in names}
-    called = [node.func for node in on_line if isinstance(node, ast.Call)]
     signatures = dict[str, None]()
-    for node in on_line:
+    for node in uses:
         name = getattr(node, "attr", getattr(node, "id", ""))
-        if isinstance(node, ast.Attribute) and name in values and node in called:
+        if node in calls and name in values:
             yield f"`{name}` is a value, not a method: write it without parentheses."
-        elif isinstance(node, ast.Attribute) and name in by_name and node not in called:
-            yield f"`{name}` is a method: call it, as in `{_signature(by_name[name])}`."
-        elif name in by_name and node in called:
+        elif node in calls and name in by_name:
             signatures[_signature(by_name[name])] = None
+        elif isinstance(node, ast.Attribute) and name in by_name:
+            yield f"`{name}` is a method: call it, as in `{_signature(by_name[name])}`."
         elif name in ("sorted", "min", "max") and failure.exception == "TypeError":
             yield f"`{name}` compares patches by a key, such as `key=lambda patch: patch.left`."
     if signatures and failure.exception in _OF_ARGUMENTS:
@@ -245,11 +235,8 @@ def _call_hints(
 
 def _signature(entry: ApiEntry) -> str:
     """Return how a name is called, such as ``exists(object_name: str) -> bool``."""
-    arguments = (
-        f"{each.name}: {each.annotation}{'' if each.default is None else f' = {each.default}'}"
-        for each in entry.parameters
-    )
-    return f"{entry.name}({', '.join(arguments)}) -> {entry.returns}"
+    text = entry_text(entry, "full").partition(":\n")[0].removeprefix("def ")
+    return text.replace("(self, ", "(").replace("(self)", "()")
 
 
 def _short(text: str) -> str:

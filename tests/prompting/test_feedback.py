@@ -58,7 +58,8 @@ def test_advice_for_operators_reaches_them_once_and_never_the_writer() -> None:
 
     for program in (
         "return len(image_patch.find('cube'))",
-        "try:\n    image_patch.find('cube')\nexcept Exception as e:\n    print(e)\nreturn 'unknown'",
+        "try:\n    image_patch.find('cube')\n"
+        "except Exception as e:\n    print(e)\nreturn 'unknown'",
     ):
         replies = [fenced(program), fenced("return 0 + len(image_patch.find('cube'))")]
         with Bench(replies, prompt_style="chat", feedback=True, trials=2) as bench:

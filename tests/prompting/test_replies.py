@@ -203,7 +203,7 @@ SHAPES = [
         execute_tag=("<execute>\nx = 1\n</execute>", Action("code", "x = 1")),
         first_of_two=(
             "<code>x = 1</code>\n<result>1</result>\n<code>y = 2</code>",
-            Action("code", "x = 1"),
+            Action("code", "x = 1", ignored=True),
         ),
         thought_that_quotes_code=(
             "<thought>calling <code>find</code> again is no use</thought>",

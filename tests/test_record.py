@@ -63,6 +63,7 @@ TRIAL = Trial(
     thresholds={"detector.threshold": 0.5},
     tool_calls=(CALL,),
     stdout="hello",
+    reply="Two cubes.",
     seconds=1.5,
     seed=7,
     temperature=0.2,

@@ -22,6 +22,10 @@ PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError)
 class ViperError(Exception):
     """Base of all errors meant for the user.
 
+    Args:
+        advice: what the people who run viper can change, such as a setting. The text of the error
+            ends with it; a model that reads what went wrong gets ``problem`` alone.
+
     Attributes:
         code: stable machine-readable name of the kind of error.
         exit_code: exit code of the command line when this error ends it.
@@ -29,6 +33,10 @@ class ViperError(Exception):
 
     code = "viper"
     exit_code = EXIT_FAILED
+
+    def __init__(self, problem: str = "", *, advice: str | None = None) -> None:
+        self.problem, self.advice = problem, advice
+        super().__init__(f"{problem}; {advice}" if advice else problem)
 
 
 class UsageError(ViperError):

@@ -107,7 +107,9 @@ class Failure:
     and ``refusal``, ``truncated`` and ``no_program`` if the language model's reply held no program.
     ``line`` counts from 1 in the program as the author wrote it. ``tool``, ``parameter`` and
     ``call_index`` are set if a tool call caused the failure (kinds ``tool``, ``below_threshold``,
-    ``tool_budget``).
+    ``tool_budget``). ``name`` is the missing name of an AttributeError or NameError, ``owner`` the
+    type of the object without it. ``advice`` is for the people who run the query, such as a setting
+    to change; the message that the program's writer gets is without it.
     """
 
     kind: str
@@ -119,6 +121,14 @@ class Failure:
     tool: str | None = None
     parameter: str | None = None
     call_index: int | None = None
+    name: str | None = None
+    owner: str | None = None
+    advice: str | None = None
+
+    @property
+    def explained(self) -> str:
+        """Return the message with the advice, for people."""
+        return f"{self.message}; {self.advice}" if self.advice else self.message
 
 
 @dataclass(frozen=True)
@@ -170,7 +180,8 @@ class Usage:
 class Trial:
     """One run of one program: its text, its result and its thresholds.
 
-    ``program`` is empty if the strategy or the language model wrote none, and for a fallback.
+    ``program`` is empty if the strategy or the language model wrote none, and for a fallback;
+    ``reply`` then holds the words that the model wrote instead.
     ``writing`` is the cost of the requests for it, repeated ones included; it is zero if the
     previous program ran again.
     ``plan`` holds the numbered steps that the program was written from, separated by newlines.
@@ -204,6 +215,7 @@ class Trial:
     demonstrations: tuple[str, ...] = ()
     rests_on_nothing: tuple[int, ...] = ()
     sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    reply: str = ""
     answer: Answer | None = _unstored()
     value: Any = _unstored()
 

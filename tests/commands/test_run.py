@@ -87,6 +87,13 @@ def test_prompts_are_shown_without_torch_and_transformers(profile: str, strategy
     assert ("is an estimate" in done.stderr) == (profile != "embedded")
 
 
+@pytest.mark.parametrize("strategy", ["explore", "look", "seek"])
+def test_the_first_prompt_of_strategies_without_programs_is_shown(strategy: str) -> None:
+    done = viper(TABLE, CYAN, "--strategy", strategy, "--show-prompt")
+    assert done.returncode == 0, done.stderr
+    assert CYAN in done.stdout
+
+
 def test_costs_are_told_without_torch_and_transformers() -> None:
     done = viper(TABLE, CYAN, "--dry-run", program=WITHOUT_LIBRARIES)
     assert done.returncode == 0, done.stderr

@@ -70,7 +70,8 @@ def test_a_reply_without_a_program_is_a_failure_in_words_with_a_trace(
     answer, kind, says = NO_PROGRAMS[name]
     place = begin(answer)
     record = place.record()
-    assert record["failure"]["kind"] == kind and says in record["failure"]["message"]
+    failure = record["failure"]
+    assert failure["kind"] == kind and says in f"{failure['message']} {failure['advice']}"
     assert record["trials"] and not record["tool_calls"]
     code, out, _ = place.run()
     assert code == 1 and len(out.splitlines()) == 1

@@ -16,15 +16,10 @@ from viper.api import api_set
 from viper.api.spec import Listing
 from viper.errors import UnknownNameError
 from viper.prompting import builder as builder_module
-from viper.prompting.builder import (
-    FailedProgram,
-    build_select_prompt,
-    entry_point,
-    guidelines_for,
-    info_text,
-)
+from viper.prompting.builder import build_select_prompt, entry_point, guidelines_for, info_text
 from viper.prompting.compact import compact_document
 from viper.prompting.extract import extract_code
+from viper.prompting.feedback import FailedProgram
 from viper.schema import PROMPT_STYLES, Example, Failure, Query
 
 build_prompt = textual(builder_module.build_prompt)

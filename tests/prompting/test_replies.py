@@ -203,7 +203,7 @@ SHAPES = [
         execute_tag=("<execute>\nx = 1\n</execute>", Action("code", "x = 1")),
         first_of_two=(
             "<code>x = 1</code>\n<result>1</result>\n<code>y = 2</code>",
-            Action("code", "x = 1"),
+            Action("code", "x = 1", ignored=True),
         ),
         thought_that_quotes_code=(
             "<thought>calling <code>find</code> again is no use</thought>",
@@ -346,9 +346,12 @@ def test_a_failure_says_what_happened_and_what_to_do() -> None:
         read_program("Three cups."),
     )
     assert isinstance(refused, Failure) and "refused" in refused.message
-    assert "I'm sorry, but I can't help" in refused.message and "another model" in refused.message
+    assert "I'm sorry, but I can't help" in refused.message and "another model" in (
+        refused.advice or ""
+    )
     assert isinstance(cut, Failure) and "cut off after 512 tokens" in cut.message
-    assert "raise max_tokens or write a shorter program" in cut.message
+    assert "write a shorter program" in cut.message and cut.advice == "raise max_tokens"
+    assert "raise max_tokens" in cut.explained and "max_tokens" not in cut.message
     assert isinstance(empty, Failure) and "'Three cups.'" in empty.message
     assert "defines execute_command()" in empty.message
 

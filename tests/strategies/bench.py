@@ -43,6 +43,7 @@ class Bench:
         programs: list[str],
         library: Library | None = None,
         parts: Mapping[str, Any] | None = None,
+        limits: Limits | None = None,
         **settings: object,
     ) -> None:
         library = library or Library()
@@ -71,7 +72,7 @@ class Bench:
                 "video.threshold": ThresholdSchedule(0.3, 0.1, 0.1),
             }
         )
-        self.sandbox = Sandbox(limits=Limits(time_s=5.0), prelude=library.prelude())
+        self.sandbox = Sandbox(limits=limits or Limits(time_s=5.0), prelude=library.prelude())
         more = dict(parts or {})
         self.reasoner = Reasoner(
             Components(

@@ -13,7 +13,7 @@ from viper.models.llm.messages import Message, Picture, pictures_of
 from viper.models.llm.openai_llm import chat_messages
 from viper.models.llm.prompt_tokens import PromptTokens
 from viper.models.llm.scripted import RecordedCall, ScriptedLLM
-from viper.prompting.builder import FailedProgram, feedback_text
+from viper.prompting.feedback import FailedProgram, feedback_text
 from viper.run_result import RunResult
 from viper.schema import Failure, ToolCall
 
@@ -66,7 +66,7 @@ def test_a_failed_program_and_what_went_wrong_are_turns() -> None:
     assert [message.role for message in second] == ["system", "user", "assistant", "user"]
     assert second[: len(first)] == first
     told = second[-1].text
-    assert "find(patch(0, 0, 100, 60), 'egg') -> nothing" in told
+    assert "find(ImagePatch(0, 0, 100, 60), 'egg') -> nothing" in told
     assert "IndexError" in told and "below_threshold" not in told
     assert result.trace.trials[1].prompt is not None
     assert told in result.trace.trials[1].prompt
@@ -130,7 +130,7 @@ def call(**changes: Any) -> ToolCall:
                 "below_threshold", "list index out of range", 2, "find('egg')[0]", call_index=0
             ),
             [call(rejected_by="detector.threshold", scores=(0.06,))],
-            ["find(patch(0, 0, 9.5, 9), 'egg') -> nothing", "best candidate scored 0.06"],
+            ["find(ImagePatch(0, 0, 9.5, 9), 'egg') -> nothing", "best candidate scored 0.06"],
         ),
         (
             Failure("forbidden", "os cannot be imported", 1, "import os"),

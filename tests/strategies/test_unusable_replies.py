@@ -64,7 +64,7 @@ class Asked(Bench):
         (REFUSAL, "stop", "refusal", "can't help with identifying"),
         ("That breaks the policy.", "refusal", "refusal", "breaks the policy"),
         ("", "refusal", "refusal", "another model"),
-        (CUT, "length", "truncated", "raise max_tokens or write a shorter program"),
+        (CUT, "length", "truncated", "write a shorter program; raise max_tokens"),
         ("", "length", "truncated", "cut off"),
         ("UNANSWERED", "stop", "no_program", "held no program"),
         ("", "stop", "no_program", "defines execute_command()"),
@@ -77,7 +77,7 @@ def test_a_reply_without_a_program_is_a_failed_trial_that_runs_nothing(
     result = bench.ask()
     first, second = result.trace.trials
     assert first.failure is not None and first.failure.kind == kind
-    assert said in first.failure.message
+    assert said in first.failure.explained
     assert first.tool_calls == () and first.program == (CUT[10:] if reply == CUT else "")
     assert second.ok and result.answer is not None and result.answer.value == 2
     assert len(bench.programs) == 1

@@ -33,6 +33,10 @@ class ImageHandle:
         return (3, self.height, self.width)
 
 
+# Errors and prints of programs name the types of their values: these two are `image` and `video`.
+ImageHandle.__name__ = ImageHandle.__qualname__ = "image"
+
+
 @dataclass(frozen=True)
 class ArrayView:
     """A part ``(x0, y0, x1, y1)``, from the top-left corner, of a picture that a process maps."""
@@ -64,6 +68,9 @@ class VideoHandle:
         """
         absolute = frame_number(index, self.num_frames)
         return ImageHandle(f"{self.id}#{absolute}", self.width, self.height, self.call)
+
+
+VideoHandle.__name__ = VideoHandle.__qualname__ = "video"
 
 
 @runtime_checkable

@@ -70,7 +70,7 @@ def answer_line(result: RunResult) -> str:
     if result.answer is None:
         if result.trace.guess is not None and result.failure is not None:
             forced = " --force prints the guess." if result.failure.kind == "outside_domain" else ""
-            return f"no answer: {visible(result.failure.message)}{forced}"
+            return f"no answer: {visible(result.failure.explained)}{forced}"
         return f"no answer: {failure_sentence(result.trace)}"
     answer, text = result.answer, visible(str(result.answer.value))
     if answer.kind == "box":
@@ -97,7 +97,7 @@ def failure_line(failure: Failure | None) -> str:
         return "unknown"
     where = f" at line {failure.line}" if failure.line else ""
     threshold = f" [{failure.tool}: {failure.parameter}]" if failure.parameter else ""
-    return f"{failure.kind}{where}: {visible(failure.message)}{threshold}"
+    return f"{failure.kind}{where}: {visible(failure.explained)}{threshold}"
 
 
 def failure_sentence(trace: Trace) -> str:

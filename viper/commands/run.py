@@ -93,10 +93,14 @@ def run(chosen: QueryOptions, media_and_query: tuple[str, ...]) -> int:
             options = options.changed(changes={**options.changes, "api": chosen.api})
         server = RemoteReasoner(chosen.server, os.environ.get("VIPER_SERVE_TOKEN"), paths)
         return _answer(chosen, server, media, query, options)
-    strategy(chosen.strategy)
+    from viper.strategies.base import ShowsPrompt
+
+    built = strategy(chosen.strategy)
     shipped = STRATEGIES.get(chosen.strategy)  # assume that installed strategies write programs
     writes_programs = shipped is None or shipped.writes_programs
-    if not writes_programs and (chosen.show_prompt or chosen.program_only):
+    if not writes_programs and (
+        chosen.program_only or (chosen.show_prompt and not isinstance(built, ShowsPrompt))
+    ):
         raise click.UsageError(f"strategy {options.strategy} writes no program; nothing to show")
     if chosen.dry_run:
         from viper.commands.dry_run import tell_cost

@@ -100,7 +100,7 @@ def set_up(name: str | None, *, check: bool, yes: bool, state: Path | None) -> i
         result = reasoner.run(MEDIA / "table.png", _QUESTION)
         boxes = _boxes_of(reasoner.components.toolbox.models)
     seconds = time.perf_counter() - started
-    failure = result.failure.message if result.failure else "unknown"
+    failure = result.failure.explained if result.failure else "unknown"
     words = f"none: {failure}" if result.answer is None else str(result.answer.value)
     click.echo(f"answer   {_QUESTION} {words} ({seconds:.1f} s, loading included)")
     if boxes is not None:

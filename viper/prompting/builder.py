@@ -1,7 +1,7 @@
 """Builds the prompts that ask a language model for a program or for an answer.
 
-:func:`build_prompt` asks for a program, :func:`build_select_prompt` for a choice among options, and
-:func:`feedback_text` says what went wrong with an earlier program.
+:func:`build_prompt` asks for a program, :func:`build_select_prompt` for a choice among options;
+:mod:`viper.prompting.feedback` says what went wrong with earlier programs.
 
 There are three styles: ``compact`` (:mod:`viper.prompting.compact`, which uses no template) for
 small program writers trained on exactly that format, as the embedded one is,
@@ -21,7 +21,7 @@ from __future__ import annotations
 import builtins
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from viper.api.registry import ANSWER_TASKS
@@ -38,9 +38,10 @@ from viper.prompting.compact import (
 )
 from viper.prompting.expected_answer import expected_answer
 from viper.prompting.extract import ENTRY
+from viper.prompting.feedback import FailedProgram, feedback_text
 from viper.prompting.template import MODULE_NAMES, facts_section, fill, fill_turns
 from viper.sandbox import describe_failure
-from viper.schema import PROMPT_STYLES, Example, Failure, Query, ToolCall
+from viper.schema import PROMPT_STYLES, Example, Query
 
 # Kinds of query with a template of careful programs; the other tasks have one way of answering.
 _CAREFUL = ("ground", "question", "choice", "open", "images")
@@ -49,28 +50,6 @@ _BLOCK = "\n\n```python"
 # In solved queries: comments on lines of their own, and lists that may be empty.
 _COMMENT = re.compile(r"\n[ \t]*#.*")
 _FOUND = re.compile(r"\b(\w+) = [\w.]+\.find\(")
-
-# Greatest number of calls in a feedback, the last ones: the failure is near the end, and a loop
-# over objects would fill the prompt.
-MAX_CALLS = 12
-
-# A value is shown to be recognised, not read: the length of about one line.
-_MAX_VALUE = 120
-# Failures of a reply that held no program to run; ``truncated`` ones hold part of one.
-_WITHOUT_PROGRAM = ("refusal", "truncated", "no_program")
-
-
-@dataclass(frozen=True)
-class FailedProgram:
-    """An earlier program for the same query and the reason why it gave no answer.
-
-    Attributes:
-        calls: the tool calls that it made.
-    """
-
-    program: str
-    failure: Failure
-    calls: Sequence[ToolCall] = ()
 
 
 def build_prompt(
@@ -144,8 +123,7 @@ def build_prompt(
         turns = fill_turns(f"{name}_whole" if listing.whole else name, values)
         if feedback is None:
             return turns
-        code = f"```python\n{feedback.program.strip()}\n```"
-        return (*turns, assistant(code), user(feedback_text(feedback, entries)))
+        return (*turns, assistant(feedback.as_reply), user(feedback_text(feedback, entries)))
     values["feedback"] = ""
     if feedback is not None:
         failure = describe_failure(feedback.failure)
@@ -291,60 +269,6 @@ def _fitting(query: Query, examples: Sequence[Example]) -> list[Example]:
 def is_open_video(query: Query) -> bool:
     """Return whether a query about a video has no options to choose from."""
     return query.task == "choice" and not query.options
-
-
-def feedback_text(failed: FailedProgram, entries: Sequence[ApiEntry]) -> str:
-    """Return what went wrong, the calls with their results, and what is allowed.
-
-    Args:
-        entries: the names that a program may call.
-    """
-    failure = failed.failure
-    line = f" in line {failure.line}" if failure.line is not None else ""
-    source = f": `{failure.source_line.strip()}`" if failure.source_line else ""
-    error = f"{failure.exception}: {failure.message}" if failure.exception else failure.message
-    problem = f"It failed{line}{source}.\n{error}" if line else error
-    if failure.kind in _WITHOUT_PROGRAM:
-        problem = f"There was no program to run: {failure.message}."
-    elif failure.kind == "below_threshold":
-        place = failure.call_index
-        call = next((each for each in failed.calls if each.index == place), None)
-        nothing = f"{failure.tool} found nothing" if call is None else call_text(call)
-        problem += (
-            f"\nThe reason: {nothing}, also when less sure results were allowed. Ask for it by "
-            "another name, or answer without it."
-        )
-    elif failure.kind == "forbidden":
-        problem += f"\nOnly these modules can be imported: {MODULE_NAMES}."
-    if failure.exception in ("AttributeError", "NameError"):
-        names = [f"{each.owner}.{each.name}" if each.owner else each.name for each in entries]
-        problem += f"\nThe names that can be called: {', '.join(names)}."
-    calls = "\n".join(f"- {call_text(call)}" for call in failed.calls[-MAX_CALLS:])
-    calls = f"\nThe calls it made, with their results:\n{calls}\n" if calls else ""
-    return fill("feedback_chat", {"problem": problem, "calls": calls}).strip()
-
-
-def call_text(call: ToolCall) -> str:
-    """Return a call and its result on one line, such as ``find(image, 'cup') -> nothing``."""
-    arguments = [_value_text(value) for value in call.args]
-    arguments += [f"{name}={_value_text(value)}" for name, value in call.kwargs.items()]
-    result = f"failed: {call.error}" if call.error else _value_text(call.result) or "nothing"
-    if call.rejected_by and call.scores:
-        result += f" (the best candidate scored {call.scores[0]:.2f}, which is too low)"
-    return f"{call.tool}({', '.join(arguments)}) -> {result}"
-
-
-def _value_text(value: Any) -> str:
-    """Return a JSON value of a call's log as a program would see it; "" for None and nothing."""
-    if isinstance(value, Mapping):
-        if "fields" not in value:
-            return f"<{value.get('kind', 'value')}>"
-        sides = [item for item in value["fields"][1:5] if isinstance(item, int | float)]
-        numbers = ", ".join(f"{float(side):g}" for side in sides)
-        return f"{value['kind']}({numbers})" if value["kind"] in ("patch", "segment") else "image"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_value_text, value))}]"[:_MAX_VALUE] if value else ""
-    return "" if value is None else repr(value)[:_MAX_VALUE]
 
 
 def _as_comments(text: str) -> str:

@@ -24,7 +24,8 @@ on it. They know the names and continue after the last line::
 The parser accepts tags in any case, tags that are not closed, and code in any form that
 :func:`viper.prompting.replies.in_fences` knows. Only the first action of a reply counts, because
 the model wrote the rest without seeing its result; a thought before it belongs to it. Models that
-are asked in words may also end with a sentence, such as ``The answer is 3``.
+are asked in words may also end with a sentence, such as ``The answer is 3``, or right after their
+code.
 
 A prompt of ``look`` is a conversation whose messages hold the pictures that code shows.
 The first message holds the pictures of the query. Each reply of the model is followed by a message
@@ -87,6 +88,8 @@ EXPECTED = (
 
 EXPECTED_IN_WORDS = EXPECTED.replace("expected", "no action could be read from the reply; expected")
 
+IGNORED = "Only the first action of a reply counts: what followed this code was not run."
+
 CUT_OFF = "the reply was cut off after {tokens} tokens; write less text and shorter code"
 
 _THOUGHT = re.compile(
@@ -107,11 +110,15 @@ class Action:
     Attributes:
         text: the code, the thought, or an answer in words that ends the query.
         thought: words that stood before code or an end.
+        ends: an end follows the code; it counts if the code does not fail.
+        ignored: further actions follow, which do not count.
     """
 
     kind: ActionKind
     text: str = ""
     thought: str = ""
+    ends: bool = False
+    ignored: bool = False
 
 
 @dataclass(frozen=True)
@@ -158,7 +165,11 @@ def _code_or_end(text: str, in_words: bool) -> Action | None:
         end = closing.search(text, fence.start() + len(fence[1]))
         code = extract_code(text[fence.start() : end.end() if end else None])
         words = _words(text[: fence.start()]) or thought
-        return Action("code", code, words if in_words else "") if code else None
+        if not code or not in_words:
+            return Action("code", code) if code else None
+        after = _code_or_end(text[end.end() :], in_words=False) if end else None
+        ends = after is not None and after.kind == "done"
+        return Action("code", code, words, ends, ignored=after is not None and not ends)
     if done:
         return Action("done", thought=_words(text[: done.start()]) if in_words else "")
     if not in_words:

@@ -146,15 +146,16 @@ def read_program(text: str, finish_reason: str = "stop", tokens: int = 0) -> str
         return Failure(
             "truncated",
             f"the reply was cut off after {length}, before its program was complete; "
-            "raise max_tokens or write a shorter program",
+            "write a shorter program",
+            advice="raise max_tokens",
         )
     quote = f"{' '.join(reply.strip('`~ ').split())[:_LONGEST_QUOTE]!r}"
     is_program = is_complete(code) or line_program(code) is not None
     if finish_reason == "refusal" or (not is_program and is_refusal(reply.strip("`~ \n"))):
         return Failure(
             "refusal",
-            f"the model refused to write a program: {quote}; "
-            "word the query in another way or use another model",
+            f"the model refused to write a program: {quote}",
+            advice="word the query in another way or use another model",
         )
     if is_program or defines_entry(code) or (FENCE.search(reply) and code) or is_script(code):
         return code

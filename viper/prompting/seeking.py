@@ -62,6 +62,13 @@ PLACEHOLDER = "#"
 # A small model would go on with the next prompt of its training.
 STOP: Mapping[str, tuple[str, ...]] = {"compact": ("\n\n",), "full": (), "chat": ()}
 
+# What planners are told about the picture.
+SIGHT = (
+    "You see the picture: let it guide which action and which object to choose, and doubt findings "
+    "that it contradicts. The answer must come from the actions."
+)
+NO_SIGHT = "You see no pixels; only the actions tell you what is there."
+
 Kind = Literal["uninformative", "informative", "answer"]
 
 
@@ -153,10 +160,12 @@ def plan_prompt(
     *,
     original: str = "",
     outcome: str = "",
+    sees: bool = False,
 ) -> Prompt:
     """Build the prompt that asks for the next action among the choices.
 
     Args:
+        sees: the model gets the picture with the prompt.
         original: the whole question, of which ``query`` is a part; chat prompts show it.
         outcome: what happened since the last decision, see :func:`step_outcome`.
     """
@@ -177,6 +186,7 @@ def plan_prompt(
         "seek_plan",
         style,
         actions=actions,
+        sight=SIGHT if sees else NO_SIGHT,
         demonstrations=f"## Examples\n\n{demonstrations}" if examples else "",
         outcome=f"{outcome}\n\n" if outcome else "",
         original=f"The whole question: {one_line(original)}\n\n" if original else "",
@@ -185,11 +195,12 @@ def plan_prompt(
     )
 
 
-def step_outcome(step: Mapping[str, Any]) -> str:
+def step_outcome(step: Mapping[str, Any], known: Sequence[str] = ()) -> str:
     """Return in words how a step of the search went, for the planner's next turn.
 
     Args:
         step: an entry of the trace's ``path``.
+        known: facts that the same prompt lists, which are left out here.
     """
     if "back" in step:
         return "Nothing is left to try from there, so the search went one step back."
@@ -198,7 +209,9 @@ def step_outcome(step: Mapping[str, Any]) -> str:
     if step.get("failure"):
         return f"{search} failed."
     lines = [*step.get("found", ())[:8], step.get("reason", ""), step.get("extracted", "")]
-    return f"{search}\nFound, judged {step['verdict']}:\n{_quoted([*filter(None, lines)])}"
+    new = [line for line in dict.fromkeys(filter(None, lines)) if line not in known]
+    end = f":\n{_quoted(new)}" if new or not lines else "; it is listed as known."
+    return f"{search}\nFound, judged {step['verdict']}{end}"
 
 
 def read_decision(reply: str, actions: Sequence[str], style: str) -> Decision | None:

@@ -232,9 +232,11 @@ class _Run:
             if name in self.program.assigned and name in namespace:
                 return namespace[name]
         if self.entry:
+            others = ", ".join(map(authored, sorted(self.program.functions)))
             raise _NoAnswerError(
-                f"the program defines no {self.entry}() and sets none of: "
+                f"the program defines no {self.entry}() outside of classes and sets none of: "
                 + ", ".join(entries.ANSWER_NAMES)
+                + (f"; rename the main one ({others}) to {self.entry}" if others else "")
             )
         return None
 
@@ -277,6 +279,10 @@ class _Run:
         done["f"]["exception"] = authored(type(error).__name__)
         if isinstance(error, _NoAnswerError | OutputLimitError | Forbidden):
             done["f"]["exception"] = None
+        elif isinstance(error, AttributeError | NameError) and type(error.name) is str:
+            done["f"]["name"] = _sendable(authored(error.name)[:_MAX_MESSAGE])
+            if isinstance(error, AttributeError):
+                done["f"]["owner"] = authored(type(error.obj).__name__)
         if isinstance(error, ToolError):
             tool, index = error.origin
             # a program can raise ToolError with any arguments

@@ -130,7 +130,8 @@ class Guards:
             if isinstance(obj, TextMember):
                 return self.getattr(obj.value, name)
             label = authored(kind.__name__)
-            raise AttributeError(f"{label!r} object has no attribute {authored(name)!r}")
+            message = f"{label!r} object has no attribute {authored(name)!r}"
+            raise AttributeError(message, name=name, obj=obj)
         if kind is str and name in ("format", "format_map"):
             return self._format(obj, name)
         if kind is ndarray and name in readable.ARRAY_METHODS and not obj.dtype.hasobject:
@@ -197,7 +198,8 @@ class Guards:
             raise ForbiddenAttributeError(
                 f"{label}: the attribute {authored(name)!r} is not allowed{offered(allowed)}"
             )
-        raise AttributeError(f"{label} has no attribute {authored(name)!r}")
+        message = f"{label} has no attribute {authored(name)!r}"
+        raise AttributeError(message, name=name, obj=obj)
 
     def _format(self, template: str, name: str) -> Callable[..., str]:
         formatter = self._formatter

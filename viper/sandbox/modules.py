@@ -27,6 +27,7 @@ import statistics
 import string
 import textwrap
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 from viper.sandbox import classes, standard
@@ -60,6 +61,17 @@ def member(facade: Facade, name: str) -> Any:
         raise AttributeError(
             f"module {label!r} has no attribute {name!r} here{offered(names, name)}"
         ) from None
+
+
+@cache
+def import_of(name: str) -> str:
+    """Return the statement with which a program gets a module or a member of one; "" if none."""
+    if name == "np" or name in MODULES:
+        return "import numpy as np" if name == "np" else f"import {name}"
+    facades = build_facades(getattr, operator.getitem, lambda *_: None)
+    homes = (label for label in _MODULES.split() if label in facades)
+    found = next((label for label in homes if name in facades[label]._members), "")
+    return f"from {found} import {name}" if found else ""
 
 
 def _pick(module: object, names: str) -> dict[str, Any]:

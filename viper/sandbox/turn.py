@@ -66,6 +66,7 @@ class TurnRunner:
         self._received_before = child.channel.received
         self._started = self._deadline = 0.0
         self._source: list[str] = []
+        self._advice: str | None = None
 
     def run(
         self, code: str, entry: str | None, args: Mapping[str, Any], last: bool, shows: bool = False
@@ -149,11 +150,11 @@ class TurnRunner:
         """Pass one call to the tools and send the result back."""
         name, args, kwargs, line = _parse_call(meta, raw)
         begun = time.monotonic()
-        result, message = None, None
+        result, message, self._advice = None, None, None
         try:
             result = self._tools.call(name, args, kwargs, line)
         except ToolError as error:
-            message = str(error)
+            message, self._advice = error.problem, error.advice
         seconds = time.monotonic() - begun
         self._tool_s += seconds
         self._deadline += seconds
@@ -181,13 +182,15 @@ class TurnRunner:
             raise WireError("a malformed failure")
         texts = {
             name: data[name][:_MAX_TEXT]
-            for name in ("message", "function", "exception", "tool")
+            for name in ("message", "function", "exception", "tool", "name", "owner")
             if type(data.get(name)) is str
         }
         line, message = self._parse_line(data.get("line")), texts.pop("message", "")
         index = data.get("call_index")
         if type(index) is not int or not 0 <= index < len(self._calls):
             index = None
+        if index is not None and index == len(self._calls) - 1:
+            texts["advice"] = self._advice
         return Failure(kind, message, line, self._source_line(line), call_index=index, **texts)
 
     def _parse_line(self, line: Any) -> int | None:

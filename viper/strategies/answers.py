@@ -72,7 +72,7 @@ def read_value(value: Any, query: Query, session: ToolSession) -> Answer | Failu
             "select_answer", (str(words.value), query.text, list(query.options)), {}, None
         )
     except ToolError as error:
-        return Failure("tool", str(error), tool="select_answer")
+        return Failure("tool", error.problem, tool="select_answer", advice=error.advice)
     return read_answer(option, query, session.media)
 
 

@@ -372,6 +372,7 @@ def run_once(
     return Trial(
         index=index,
         program=generation.program if has_program else "",
+        reply="" if has_program else generation.program,
         correction=generation.correction,
         ok=failure is None,
         failure=failure,

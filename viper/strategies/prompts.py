@@ -22,7 +22,8 @@ from viper.models.llm.messages import Picture, Prompt, as_text, with_pictures
 from viper.models.llm.prompt_tokens import picture_tokens
 from viper.models.llm.protocol import LLM
 from viper.models.media import Media
-from viper.prompting.builder import FailedProgram, build_prompt, is_open_video
+from viper.prompting.builder import build_prompt, is_open_video
+from viper.prompting.feedback import FailedProgram
 from viper.prompting.template import fill
 from viper.schema import Example, Query, Trial
 from viper.strategies.base import Components, RunContext
@@ -176,7 +177,9 @@ def program_prompt(
     """
     settings, query, feedback = context.settings, query_for_prompt(context.query), None
     if failed is not None and failed.failure is not None:
-        feedback = FailedProgram(failed.program, failed.failure, failed.tool_calls)
+        feedback = FailedProgram(
+            failed.program, failed.failure, failed.tool_calls, failed.stdout, failed.reply
+        )
 
     def build(names: Sequence[ApiEntry], examples: Sequence[Demonstration]) -> Prompt:
         return build_prompt(

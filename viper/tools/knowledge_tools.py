@@ -58,7 +58,7 @@ def image_search(session: ToolSession, patch: Any, about: str = "entities") -> l
         raise ToolError(f"about must be one of {', '.join(ABOUT)}")
     facts: dict[str, None] = {}
     for picture in similar_pictures(session, patch):
-        facts.update(dict.fromkeys(filter(None, _facts(picture, about))))
+        facts.update(dict.fromkeys(filter(None, facts_of(picture, about))))
     return list(facts)
 
 
@@ -91,7 +91,8 @@ def text_search(session: ToolSession, query: str) -> list[str]:
     return [findings.direct, *passages] if findings.direct else passages
 
 
-def _facts(picture: SimilarPicture, about: str) -> list[str]:
+def facts_of(picture: SimilarPicture, about: str) -> list[str]:
+    """Return the entities, the title or the caption of a similar picture, one per line."""
     if about == "entities":
         return [
             f"{entity.name}: {entity.description}" if entity.description else entity.name

@@ -156,7 +156,7 @@ class ToolSession:
             result = self.nested(name, args, kwargs) if forced is _NO_OVERRIDE else forced
             return result
         except ViperError as failure:
-            error = str(failure)
+            error = failure.problem
             raise
         except MODEL_ERRORS as failure:
             error = f"{type(failure).__name__}: {failure}"

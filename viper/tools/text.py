@@ -104,8 +104,8 @@ class LanguageTool:
                 return self._select_by_score(info, question, options)
         raise ToolError(
             f"{self.model_id} named none of the {len(options)} options but wrote "
-            f"{reply.strip()[:60]!r}, and it cannot score them; ask more plainly, or give "
-            "the text role to another model"
+            f"{reply.strip()[:60]!r}, and it cannot score them; ask more plainly",
+            advice="give the text role to another model",
         )
 
     def score_options(self, info: str, question: str, options: Sequence[str]) -> list[float] | None:

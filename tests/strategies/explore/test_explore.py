@@ -224,3 +224,64 @@ def _with_explorer(made: Explorer) -> Any:
     return replace(
         made.reasoner.components.with_models(explorer=made.llm), styles={"explorer": "compact"}
     )
+
+
+# Several actions in a reply
+
+
+FINAL_COUNT = "<code>\nfinal_answer = len(image_patch.find('cube'))\n</code>"
+
+
+def test_code_and_an_end_in_one_reply_cost_one_request() -> None:
+    made = bench([f"{FINAL_COUNT}\n<done></done>"])
+    result = made.ask("how many cubes?", strategy="explore")
+    assert result.answer is not None and result.answer.value == 2
+    assert kinds(result) == ["code", "done"] and len(made.llm.calls) == 1
+    assert result.trace.turns[1].writing.llm_calls == 0
+
+
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        ("<code>1 / 0</code>\n<done></done>", "ZeroDivisionError"),
+        ("<code>n = 1</code>\n<done></done>", "nothing is stored in final_answer"),
+        ("```python\nn = 1\n```\nThen:\n```python\nn = 2\n```", "Only the first action"),
+        ("<code>n = 1</code><code>n = 2</code><done></done>", "Only the first action"),
+    ],
+)
+def test_an_end_after_failed_code_does_not_count_and_what_is_ignored_is_said(
+    first: str, said: str
+) -> None:
+    made = bench([first, f"{FINAL_COUNT}<done>"])
+    result = made.ask("how many cubes?", strategy="explore")
+    assert result.answer is not None and result.answer.value == 2
+    assert said in made.llm.calls[1].messages[-1].text
+
+
+def test_words_after_code_are_no_action() -> None:
+    made = bench([f"{FINAL_COUNT}\nLet me check this.", "<done></done>"])
+    made.ask("how many cubes?", strategy="explore")
+    assert "Only the first action" not in made.llm.calls[1].messages[-1].text
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("image_patch.bbox", "Attributes of ImagePatch: left, lower, right, upper"),
+        ("image_patch.finds('cube')", "did you mean `find`"),
+        ("Counter([1])", "from collections import Counter"),
+        ("image_patch.find('cube', threshold=.3)", "find(object_name: str) -> list[ImagePatch]"),
+    ],
+)
+def test_wrong_names_get_the_right_ones(code: str, says: str) -> None:
+    made = bench([f"<code>{code}</code>", f"{FINAL_COUNT}<done>"])
+    made.ask("how many cubes?", strategy="explore")
+    assert says in made.llm.calls[1].messages[-1].text
+
+
+def test_a_model_that_sees_gets_no_caption() -> None:
+    made = bench([f"{FINAL_COUNT}<done>"], parts={"sees": frozenset({"llm"})})
+    made.llm.sees_pictures = True
+    result = made.ask("how many cubes?", strategy="explore")
+    assert [call.tool for call in result.trace.tool_calls] == ["find"]
+    assert "Caption:" not in made.llm.calls[0].prompt

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from viper.errors import CancelledError, ModelError, UsageError
+from viper.models.llm.messages import pictures_of
 from viper.models.llm.protocol import Completion
 from viper.models.llm.scripted import ScriptedLLM
 from viper.models.vision.roles import TextLine
@@ -88,9 +89,9 @@ class Reader:
 
 
 class Bench:
-    def __init__(self, llm, **settings):
+    def __init__(self, llm, sees=False, **settings):
         self.pictures, self.texts, self.matcher = Pictures(), Texts(), FakeMatcher()
-        self.llm = llm if hasattr(llm, "generate") else ScriptedLLM(llm)
+        self.llm = llm if hasattr(llm, "generate") else ScriptedLLM(llm, sees_pictures=sees)
         boxes = {"object": [(RED, 0.9), (BLUE, 0.8)]}
         models = ModelSet(
             {
@@ -104,6 +105,7 @@ class Bench:
         )
         parts = Components(
             models={"llm": self.llm},
+            sees=frozenset({"llm"} if sees else ()),
             toolbox=Toolbox(models, ToolSettings()),
             sandbox=Sandbox(),
             settings=RunSettings(prompt_style="chat").changed(**settings),
@@ -162,7 +164,10 @@ def test_each_step_follows_from_what_the_last_one_found():
     assert actions(result) == ["detect", "select", "entities", "text_search", "text_search"]
     assert bench.texts.asked == ["velora maker", "tarnix founded"]
     first, second, third, fourth, fifth = steps(result)
-    assert first["found"] == ["object 1: a red lamp", "object 2: a blue lamp"]
+    assert first["found"] == [
+        "object 1: a red lamp (score 0.90)",
+        "object 2: a blue lamp (score 0.80)",
+    ]
     assert second["words"] == "1" and third["state"] == "select"
     assert third["allowed"] == ["ocr", "entities", "captions", "titles", "identical", "vqa"]
     assert fourth["query"] == "when was the maker of velora founded?"
@@ -472,6 +477,31 @@ def test_the_planner_sees_its_searches_and_the_whole_question():
     assert "text_search: velora maker" in planned[-1].prompt
     for before, after in zip(planned, planned[1:], strict=False):
         assert after.messages[: len(before.messages)] == before.messages
+
+
+def test_a_planner_that_sees_gets_the_picture_once_and_is_told_so():
+    bench = Bench(STRAIGHT, sees=True)
+    assert bench.ask().answer.value == "1893"
+    planned = [call for call in bench.llm.calls if "You look for the answer" in call.prompt]
+    assert [len(pictures_of(call.messages)) for call in planned] == [1] * len(planned)
+    assert all("You see the picture" in call.prompt for call in planned)
+    blind = Bench(STRAIGHT)
+    blind.ask()
+    assert not any(pictures_of(call.messages) for call in blind.llm.calls)
+    assert any("You see no pixels" in call.prompt for call in blind.llm.calls)
+
+
+def test_facts_about_similar_pictures_have_scores_and_their_alternatives():
+    bench = Bench(STRAIGHT)
+    assert steps(bench.ask())[2]["found"] == ["velora: a lamp (similarity 0.90)"]
+
+
+def test_a_finding_stands_once_in_a_turn_of_the_planner():
+    bench = Bench(STRAIGHT)
+    bench.ask()
+    planned = [call for call in bench.llm.calls if "You look for the answer" in call.prompt]
+    assert planned[1].messages[-1].text.count("object 2: a blue lamp") == 1
+    assert planned[2].messages[-1].text.count("looking at object 1") == 1
 
 
 def test_a_plan_that_cannot_be_read_is_asked_for_again():

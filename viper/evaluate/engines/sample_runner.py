@@ -284,5 +284,5 @@ def _row(item: Item, trace: Trace | None, failure: Failure | None, seconds: floa
         doubts = dict.fromkeys(f"warning:{warning.kind}" for warning in trace.warnings)
         fields = {"program": trace.program, "usage": trace.usage, "marks": (*fallback, *doubts)}
     if failure is not None:
-        fields |= {"failure": failure.kind, "message": failure.message}
+        fields |= {"failure": failure.kind, "message": failure.explained}
     return SampleResult.of(item.sample, item.seed, seconds=seconds, **fields)

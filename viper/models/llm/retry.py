@@ -77,8 +77,8 @@ class Backoff:
                     f"{self.longest_asked_s:.0f} s are waited; try again later"
                 )
             raise ModelError(
-                f"{place}: {error}; given up after {state.attempt_number} tries; "
-                "check the endpoint, or raise max_retries"
+                f"{place}: {error}; given up after {state.attempt_number} tries",
+                advice="check the endpoint, or raise max_retries",
             )
 
         return {

@@ -200,8 +200,9 @@ class VlmDetector(RoleOnVLM):
     def _unreadable(self, problem: str, reply: str) -> ToolError:
         return ToolError(
             f"{self.model_id} was asked for boxes and wrote {problem}: "
-            f"{' '.join(reply.split())[:80]!r}; change the options in_pixels, y_first or "
-            "max_tokens of the detector, or give the role to another model"
+            f"{' '.join(reply.split())[:80]!r}",
+            advice="change the options in_pixels, y_first or max_tokens of the detector, or give "
+            "the role to another model",
         )
 
 

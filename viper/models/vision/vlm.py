@@ -160,8 +160,8 @@ class VisionLanguageModel:
             matches = matches or chances.keys() & words
         if len(matches) != 1:
             raise ToolError(
-                f"{self.model_id} was asked for yes or no and wrote {text[:60]!r}; "
-                "raise thinking_tokens if it reasons, or give the role to another model"
+                f"{self.model_id} was asked for yes or no and wrote {text[:60]!r}",
+                advice="raise thinking_tokens if it reasons, or give the role to another model",
             )
         return float(matches == {"yes"})
 

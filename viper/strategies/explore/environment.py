@@ -16,6 +16,7 @@ import numpy as np
 from viper.errors import ToolError
 from viper.models.llm.messages import Picture
 from viper.prompting.exploring import FINAL
+from viper.prompting.feedback import CLASSES
 from viper.sandbox import Outcome, Ref
 from viper.schema import Answer, Failure
 from viper.strategies.answers import read_value
@@ -40,8 +41,6 @@ MOST_TEXT = 400
 MOST_PRINTED = 800
 
 NOTHING = "(nothing)"
-
-_CLASSES = {"patch": "ImagePatch", "segment": "VideoSegment"}
 
 
 @dataclass(frozen=True)
@@ -173,10 +172,10 @@ def format_value(value: Any) -> str:
 
 def _format(value: Any, depth: int) -> str:
     if isinstance(value, Ref):
-        if value.kind not in _CLASSES:
+        if value.kind not in CLASSES:
             return f"<{value.kind}>"
         sides = [side for side in value.fields[1:5] if isinstance(side, int | float)]
-        return f"{_CLASSES[value.kind]}({', '.join(str(round(float(side))) for side in sides)})"
+        return f"{CLASSES[value.kind]}({', '.join(str(round(float(side))) for side in sides)})"
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, np.ndarray):

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
+from viper.api.sets import ApiEntry
 from viper.errors import PromptTooLongError, UsageError
 from viper.models.llm.messages import Conversation, Prompt, as_text
 from viper.models.llm.protocol import LLM, Completion, Sampling
@@ -28,6 +29,7 @@ from viper.models.llm.replies import without_reasoning
 from viper.prompting import exploring
 from viper.prompting.exploring import FINAL, Action, Step
 from viper.prompting.extract import syntax_tree
+from viper.prompting.feedback import hint_at
 from viper.prompting.select import parse_choice
 from viper.schema import Answer, Failure, Trial, Turn, Usage
 from viper.strategies import prompts as query_prompts
@@ -68,6 +70,7 @@ class Agent:
         in_words: whether replies may hold thoughts beside actions, and ends in words.
         is_conversation: whether each reply is one message of the prompt.
         verifier: criticises results, if there is one.
+        entries: the names that code may call, for hints after its errors.
         turns: the turns so far.
         first_prompt: the first prompt.
         writing_seconds: time spent waiting for the language model.
@@ -80,6 +83,7 @@ class Agent:
     in_words: bool = True
     is_conversation: bool = False
     verifier: Verifier | None = None
+    entries: Sequence[ApiEntry] = ()
     turns: list[Turn] = field(default_factory=list)
     first_prompt: str = ""
     writing_seconds: float = 0.0
@@ -125,6 +129,9 @@ class Agent:
                 action = None
             unreadable = unreadable + 1 if action is None else 0
             answer = self._execute(action, completion, usage, request_start)
+            last = self.turns[-1]
+            if action and action.ends and last.kind == "code" and last.failure is None:
+                answer = self._execute(Action("done"), completion, Usage(), time.perf_counter())
             if answer is not None:
                 return answer
             if unreadable >= MAX_UNREADABLE:
@@ -151,7 +158,10 @@ class Agent:
             result = CodeResult(expected)
         elif action.kind == "code":
             result = self.environment.run(action.text)
-            value = result.value
+            value, notes = result.value, [exploring.IGNORED] if action.ignored else []
+            if self.in_words and result.failure is not None:
+                notes += hint_at(result.failure, action.text, self.entries)
+            result = replace(result, text="\n".join([result.text, *notes]))
         elif action.kind == "done":
             if action.text:
                 self._store(action.text)
@@ -224,6 +234,8 @@ def run_agent(
     """
     started, before = time.perf_counter(), context.usage.snapshot()
     with closing(Environment(components, context)) as environment:
+        names = query_prompts.names_for(components, context.query, context.settings)
+        manner["entries"] = names[0]
         agent = Agent(context, environment, llm, prompts(environment), **manner)
         value = agent.explore()
         answer = value if isinstance(value, Failure) else environment.read(value)
@@ -290,7 +302,12 @@ class ExploreStrategy:
             components,
             context,
             llm,
-            lambda environment: partial(prompt, environment.captions()),
+            lambda environment: partial(
+                prompt,
+                ()
+                if query_prompts.sees_pictures("explorer", components)
+                else environment.captions(),
+            ),
             in_words=style != "compact",
             is_conversation=style == "chat",
             verifier=self._verifier,
@@ -302,7 +319,8 @@ class ExploreStrategy:
         Raises:
             UsageError: as :meth:`trials`.
         """
-        return as_text(self._prompter(components, context)[2](["(the caption)"], (), False))
+        captions = () if query_prompts.sees_pictures("explorer", components) else ("(the caption)",)
+        return as_text(self._prompter(components, context)[2](captions, (), False))
 
     def _prompter(
         self, components: Components, context: RunContext

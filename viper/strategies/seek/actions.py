@@ -13,12 +13,13 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 from viper.prompting.seeking import Split
 from viper.sandbox import Ref
 from viper.strategies.seek.graph import START
-from viper.tools.knowledge_tools import similar_pictures
+from viper.tools.knowledge_tools import facts_of, similar_pictures
 from viper.tools.session import ToolSession
 
 # Greatest number of listed objects, the surest; each costs a caption and a line of the prompt.
@@ -123,11 +124,13 @@ class SeekTools:
 
     Attributes:
         ask: answers a short question with the language model, from facts.
+        scored: write scores beside objects and facts; small models were trained without them.
     """
 
     session: ToolSession
     picture: Ref
     ask: Callable[[str, tuple[str, ...]], str]
+    scored: bool = False
 
     def call(self, tool: str, *args: Any) -> Any:
         """Call a tool; the call appears in the trace.
@@ -162,6 +165,10 @@ def perform(action: str, words: str, now: MemoryState, tools: SeekTools) -> Obse
             patches = tools.call("find", tools.picture, OBJECT)[:MAX_OBJECTS]
             objects = tuple((patch, str(tools.call("caption_image", patch))) for patch in patches)
             lines = [f"object {number}: {label}" for number, (_, label) in enumerate(objects, 1)]
+            if tools.scored:
+                scores = tools.session.calls[-1 - len(patches)].scores
+                pairs = zip_longest(lines, scores[: len(lines)])
+                lines = [f"{line} (score {score:.2f})" if score else line for line, score in pairs]
             return Observation(tuple(lines), objects=objects, is_plain=True)
         case "select":
             focus, label = now.objects[int(words) - 1]
@@ -175,6 +182,13 @@ def perform(action: str, words: str, now: MemoryState, tools: SeekTools) -> Obse
             findings = [tools.ask(words or now.query, now.context)]
         case _:  # entities, captions, identical and titles say what is wanted of similar pictures
             findings = tools.call("image_search", place, action)
+            if tools.scored:
+                pictures = reversed(similar_pictures(tools.session, place))
+                alike = {fact: each.score for each in pictures for fact in facts_of(each, action)}
+                findings = [
+                    f"{fact} (similarity {alike[fact]:.2f})" if fact in alike else fact
+                    for fact in findings
+                ]
     return Observation(tuple(text for item in findings if (text := str(item).strip())))
 
 

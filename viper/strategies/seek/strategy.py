@@ -15,10 +15,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from viper.errors import CancelledError, UsageError, ViperError
-from viper.models.llm.messages import Message, Prompt, as_text, assistant, user
+from viper.models.llm.messages import Message, Prompt, as_text, assistant, messages_of, user
 from viper.models.llm.protocol import LLM, Sampling
 from viper.models.llm.replies import without_reasoning
 from viper.prompting import seeking as prompts
@@ -26,6 +27,7 @@ from viper.prompting.seeking import Decision, ResultVerdict, Split
 from viper.schema import Failure, Query, Trial
 from viper.strategies.base import Components, Conclusion, RunContext, StoppedError
 from viper.strategies.end_to_end import one_trial
+from viper.strategies.prompts import shown_to
 from viper.strategies.seek import SeekSettings
 from viper.strategies.seek.actions import (
     MemoryState,
@@ -76,6 +78,7 @@ class Seeker:
 
     Attributes:
         path: the steps so far, as JSON values.
+        show: adds the picture to a prompt if the model sees.
     """
 
     context: RunContext
@@ -86,6 +89,7 @@ class Seeker:
     decisions: RecordedDecisions
     path: list[dict[str, Any]] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
+    show: Callable[[Prompt], Prompt] = lambda prompt: prompt
     _question: str = ""
     _planning: list[Message] = field(default_factory=list)
     _planned_until: int = 0
@@ -201,7 +205,12 @@ class Seeker:
         ]
         examples = self.decisions.examples(now.query, now.context, allowed)
         since = self.path[self._planned_until :]
-        outcomes = [prompts.step_outcome(each) for each in since if {"verdict", "back"} & set(each)]
+        outcomes = [
+            prompts.step_outcome(each, now.context)
+            for each in since
+            if {"verdict", "back"} & set(each)
+        ]
+        sees = self.style == "chat" and self.show("") != ""
         prompt = prompts.plan_prompt(
             now.query,
             now.context,
@@ -210,6 +219,7 @@ class Seeker:
             self.style,
             original=self._question,
             outcome="\n\n".join(outcomes),
+            sees=sees,
         )
         self._planned_until = len(self.path)
         # Only a conversation can ask again; the same text would get the same greedy reply.
@@ -217,7 +227,8 @@ class Seeker:
             if isinstance(prompt, str):
                 reply = self._request(prompt)
             else:
-                self._planning += prompt[-1:] if self._planning else prompt
+                first = messages_of(self.show(prompt) if sees else prompt)
+                self._planning += prompt[-1:] if self._planning else first
                 reply = self._request(tuple(self._planning))
                 self._planning.append(assistant(without_reasoning(reply)))
                 prompt = (user(ASK_AGAIN),)
@@ -391,9 +402,10 @@ class SeekStrategy:
         path: list[dict[str, Any]] = []
 
         def answer(session: ToolSession, query: Query) -> Any | Failure:
-            tools = seek_tools(session, make_asker(llm, style, context))
+            tools = seek_tools(session, make_asker(llm, style, context), style != "compact")
+            show = partial(shown_to, "seeker", components=components, context=context)
             if isinstance(route, TransitionGraph):
-                seeker = Seeker(context, route, tools, llm, style, decisions, path)
+                seeker = Seeker(context, route, tools, llm, style, decisions, path, show=show)
             else:
                 shipped = TransitionGraph(route.name, {})  # gives the actions their instructions
                 seeker = FixedSeeker(
@@ -427,6 +439,8 @@ def seeker_of(components: Components, context: RunContext) -> tuple[LLM, str]:
     )
 
 
-def seek_tools(session: ToolSession, ask: Callable[[str, tuple[str, ...]], str]) -> SeekTools:
-    """Return the input of actions on the run's first picture; ``ask`` as in :class:`SeekTools`."""
-    return SeekTools(session, media_arguments(session.media)["image"], ask)
+def seek_tools(
+    session: ToolSession, ask: Callable[[str, tuple[str, ...]], str], scored: bool = False
+) -> SeekTools:
+    """Return the input of actions on the run's first picture; see :class:`SeekTools`."""
+    return SeekTools(session, media_arguments(session.media)["image"], ask, scored)

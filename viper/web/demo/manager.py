@@ -399,5 +399,5 @@ def withheld(outcome: ItemOutcome) -> ItemOutcome:
     if trace is None or trace is outcome.trace or (failure := trace.failure) is None:
         return outcome
     row = replace(outcome.row, prediction=None, score=0.0)
-    row = replace(row, failure=failure.kind, message=failure.message)
+    row = replace(row, failure=failure.kind, message=failure.explained)
     return replace(outcome, row=row, trace=trace)

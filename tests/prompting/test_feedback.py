@@ -1,0 +1,79 @@
+"""The message after a failed program: its history, printed text, and what it leaves out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.prompting.mistakes import HOW_MANY, feedback_after, fenced
+from tests.strategies.bench import Bench, picture
+from viper.errors import ToolError
+from viper.prompting.feedback import FailedProgram, feedback_text
+from viper.schema import Failure
+
+COUNT = fenced("return len(image_patch.find('cube'))")
+FIRST = FailedProgram("return egg", Failure("runtime", "no egg", 2, "return egg"))
+PROSE = FailedProgram("", Failure("no_program", "there was only prose"), reply="Two cubes.")
+
+
+def test_all_failures_so_far_are_shown_the_oldest_first() -> None:
+    last = FailedProgram("return ring", Failure("runtime", "no ring"), earlier=(FIRST, PROSE))
+    text = feedback_text(last, ())
+    assert text.index("no ring") < text.index("return egg") < text.index("Two cubes.")
+    assert "1. It failed in line 2" in text and "2. There was no program to run" in text
+
+
+def test_a_long_earlier_program_is_cut() -> None:
+    program = "\n".join(f"step_{number}()" for number in range(60))
+    last = FailedProgram("x", FIRST.failure, earlier=(FailedProgram(program, FIRST.failure),))
+    text = feedback_text(last, ())
+    assert "step_5()" in text and "step_30()" not in text
+
+
+def test_a_repetition_is_named() -> None:
+    text = feedback_text(FailedProgram("x", FIRST.failure, repeated=True), ())
+    assert "You wrote the same program again" in text
+    assert "same program" not in feedback_text(FIRST, ())
+
+
+def test_printed_text_is_shown_from_its_end() -> None:
+    printed = "".join(f"line {number}\n" for number in range(1_000))
+    text = feedback_text(FailedProgram("x", FIRST.failure, stdout=printed), ())
+    assert "line 999" in text and "line 1\n" not in text and len(text) < 2_000
+
+
+def test_after_prose_the_history_shows_the_words_of_the_model() -> None:
+    words = "I see two cubes in this picture, and one of them is red."
+    _, prompt = feedback_after([words, COUNT])
+    assert prompt[2].role == "assistant" and prompt[2].text == words
+
+
+def test_advice_for_operators_reaches_them_once_and_never_the_writer() -> None:
+    class Confused:
+        model_id = "confused"
+
+        def find(self, *_: Any, **__: Any) -> Any:
+            raise ToolError("the boxes cannot be read", advice="change the option y_first")
+
+        encode = detect = find
+
+    for program in (
+        "return len(image_patch.find('cube'))",
+        "try:\n    image_patch.find('cube')\n"
+        "except Exception as e:\n    print(e)\nreturn 'unknown'",
+    ):
+        replies = [fenced(program), fenced("return 0 + len(image_patch.find('cube'))")]
+        with Bench(replies, prompt_style="chat", feedback=True, trials=2) as bench:
+            bench.detector = Confused()  # type: ignore[assignment]
+            result = bench.reasoner.run(picture(), HOW_MANY)
+        text = bench.llm.calls[-1].messages[-1].text
+        assert text.count("the boxes cannot be read") <= 2 and "y_first" not in text
+        assert "the boxes cannot be read" in text.split("The calls it made")[0]
+        failure = result.trace.trials[1].failure
+        assert failure is not None and failure.advice == "change the option y_first"
+        assert failure.explained == "the boxes cannot be read; change the option y_first"
+
+
+def test_a_tool_s_advice_is_part_of_what_people_read() -> None:
+    error = ToolError("the boxes cannot be read", advice="change the option y_first")
+    assert str(error) == "the boxes cannot be read; change the option y_first"
+    assert error.problem == "the boxes cannot be read"

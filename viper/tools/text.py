@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Literal, get_args
 
 from viper.errors import ProfileError, ToolError, UnknownNameError
-from viper.models.llm.protocol import LLM, Sampling, charge
+from viper.models.llm.protocol import LLM, Sampling, charge, sending
 from viper.models.llm.replies import final_answer, first_line, without_reasoning
 from viper.prompting.builder import build_select_prompt
 from viper.prompting.select import build_choice_prompt, parse_choice, verbatim
@@ -141,8 +141,9 @@ class LanguageTool:
         return options[max(range(len(options)), key=lambda index: scores[index])]
 
     def _generate(self, prompt: str, sampling: Sampling) -> str:
-        ((completion,),) = self._llm.generate([prompt], sampling)
-        charge([completion])
+        with sending(1):
+            ((completion,),) = self._llm.generate([prompt], sampling)
+            charge([completion])
         return completion.text
 
 

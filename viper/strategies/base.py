@@ -7,7 +7,6 @@ language models go through :meth:`RunContext.complete`, which keeps the budget.
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ from viper.api.routines.pixels import ARRAYS_API
 from viper.errors import CancelledError, UnavailableError, UsageError, ViperError
 from viper.models.domain import Domain
 from viper.models.llm.messages import Prompt
-from viper.models.llm.protocol import LLM, Completion, Sampling, charge, charging, sending
+from viper.models.llm.protocol import LLM, Completion, Payer, Sampling, charge, charging, sending
 from viper.models.media import Media
 from viper.models.vision.roles import Floats
 from viper.prompting.router import Routers
@@ -196,10 +195,10 @@ def failure_of(stop: ViperError) -> Failure:
 
 
 @dataclass
-class RunContext:
+class RunContext(Payer):
     """Input of one run: its query, media and settings, and the meter of its cost.
 
-    It is the :class:`~viper.models.llm.protocol.Payer` of all requests to language models.
+    It pays for all requests to language models, those of tools included.
 
     Attributes:
         started: when the run began, on the monotonic clock in seconds.
@@ -222,43 +221,17 @@ class RunContext:
         """Return the reason why the budget allows no further request, or None if it does."""
         settings, used = self.settings, self.usage
         tokens = used.prompt_tokens + used.completion_tokens
+        calls, seconds = used.llm_calls + self._reserved, time.monotonic() - self.started
         for most, count, text in (
-            (
-                settings.max_llm_calls,
-                used.llm_calls + self._reserved,
-                "{} used of max_llm_calls {}",
-            ),
+            (settings.max_llm_calls, calls, "{} used of max_llm_calls {}"),
             (settings.max_llm_tokens, tokens, "{} used of max_llm_tokens {}"),
             (settings.max_cost_usd, used.cost_usd or 0, "{:.4f} used of max_cost_usd {:g}"),
-            (
-                settings.max_seconds,
-                time.monotonic() - self.started,
-                "{:.1f} used of max_seconds {:g}",
-            ),
+            (settings.max_seconds, seconds, "{:.1f} used of max_seconds {:g}"),
         ):
             if most and count >= most:
                 advice = "set a higher bound or 0"
                 return Failure("budget", text.format(count, most), advice=advice)
         return None
-
-    def room(self) -> float:
-        """Return the number of further requests that the budget allows; infinite without bounds.
-
-        A request is assumed to need as many tokens and dollars as the mean of those before it.
-        """
-        settings, used = self.settings, self.usage
-        tokens = used.prompt_tokens + used.completion_tokens
-        with self._lock:
-            shares = [
-                (most - count) * used.llm_calls / count
-                for most, count in (
-                    (settings.max_llm_calls, used.llm_calls),
-                    (settings.max_llm_tokens, tokens),
-                    (settings.max_cost_usd, used.cost_usd or 0),
-                )
-                if most and count
-            ]
-            return min([settings.max_llm_calls or math.inf, *shares]) - self._reserved
 
     def check_budget(self) -> None:
         """Raise StoppedError if the budget is used up."""

@@ -206,7 +206,7 @@ def write_program(
     """
     settings, (vote, attempt) = context.settings, number
     before, started = context.usage.snapshot(), time.perf_counter()
-    told = [*failed] if settings.feedback else []
+    told, program = [*failed] if settings.feedback else [], ""
     request = prompter(components, context, number, told)
     sampling = attempt_sampling(settings, attempt, resample=not told, vote=vote)
     for draw in range(2 if told else 1 + MAX_RESAMPLES):

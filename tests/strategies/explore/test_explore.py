@@ -164,9 +164,9 @@ def test_time_bounds_it(monkeypatch: pytest.MonkeyPatch) -> None:
     # The clock of the budget alone: the sandbox reads the real one.
     clock = SimpleNamespace(monotonic=lambda: next(ticks))
     monkeypatch.setattr("viper.strategies.base.time", clock)
-    result = explored([COUNT, STORE, DONE], max_seconds=25.0)
+    result = explored([COUNT, STORE, DONE], max_seconds=35.0)
     assert result.answer is not None
-    assert result.answer.info["forced"] == "30.0 used of max_seconds 25"
+    assert result.answer.info["forced"] == "40.0 used of max_seconds 35"
 
 
 def test_a_turn_that_never_ends_loses_its_variables_and_no_more() -> None:

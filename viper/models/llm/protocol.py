@@ -8,7 +8,6 @@ also where one batch serves several queries (:func:`charging`).
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -106,20 +105,21 @@ def check_no_pictures(prompt: Prompt, model_id: str) -> None:
         )
 
 
-class Payer(Protocol):
-    """The query that pays for requests to language models; safe to call from several threads."""
+class Payer:
+    """The query that pays for requests to language models; this one has no budget.
+
+    Safe to call from several threads. A query with a budget raises its own error where this one
+    does nothing: see :class:`viper.strategies.base.RunContext`.
+    """
 
     def check_budget(self) -> None:
-        """Raise the query's own error if its budget allows no further request."""
+        """Check that the budget allows a further request."""
 
     def check_time(self) -> None:
-        """Raise the query's own error if its time is over."""
-
-    def room(self) -> float:
-        """Return how many further requests the budget is likely to allow; infinite at most."""
+        """Check that the time of the query is not over."""
 
     def reserve(self) -> None:
-        """Set one request aside before it is sent; raises as :meth:`check_budget`."""
+        """Set one request aside before it is sent, if the budget allows it."""
 
     def release(self) -> None:
         """Give a reserved request back, because it failed."""
@@ -128,23 +128,7 @@ class Payer(Protocol):
         """Add a completion to the usage, in place of its reserved request."""
 
 
-class NoPayer:
-    """A payer without a budget, who counts nothing."""
-
-    def check_budget(self) -> None:
-        """Allow every request."""
-
-    check_time = reserve = release = check_budget
-
-    def room(self) -> float:
-        """Return infinity."""
-        return math.inf
-
-    def pay(self, completion: Completion) -> None:
-        """Count nothing."""
-
-
-NO_PAYER = NoPayer()
+NO_PAYER = Payer()
 
 _PAYERS: ContextVar[tuple[Payer, ...]] = ContextVar("payers", default=(NO_PAYER,))
 

@@ -238,8 +238,9 @@ class RunContext(Payer):
         if over := self.over_budget():
             raise StoppedError(over)
 
-    def check_time(self) -> None:
-        """Raise StoppedError if the time of the run is over."""
+    def check_running(self) -> None:
+        """Raise CancelledError if the run was cancelled, StoppedError if its time is over."""
+        self.check_cancelled()
         most = self.settings.max_seconds
         if most and time.monotonic() - self.started >= most:
             self.check_budget()
@@ -277,7 +278,7 @@ class RunContext(Payer):
             CancelledError: the run was cancelled.
             StoppedError: the budget is used up.
         """
-        self.check_cancelled()
+        self.check_running()
         with step("asking the language model"), charging([self]), sending(1):
             completion = llm.generate([prompt], sampling)[0][0]
             charge([completion])

@@ -145,7 +145,7 @@ class ToolSession:
             CancelledError: the run was cancelled.
         """
         self._check_not_cancelled()
-        self._payer.check_time()
+        self._payer.check_running()
         index, started = len(self.calls), time.perf_counter()
         now = self._now = _CurrentCall()
         forced = self._overrides.get(index, _NO_OVERRIDE)

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from viper.errors import UsageError
+from viper.errors import UsageError, ViperError
 from viper.models.llm.messages import Prompt, as_text, pictures_of
 
 
@@ -115,8 +115,8 @@ class Payer:
     def check_budget(self) -> None:
         """Check that the budget allows a further request."""
 
-    def check_time(self) -> None:
-        """Check that the time of the query is not over."""
+    def check_running(self) -> None:
+        """Check that the query was not cancelled and that its time is not over."""
 
     def reserve(self) -> None:
         """Set one request aside before it is sent, if the budget allows it."""
@@ -145,6 +145,21 @@ def charging(payers: Sequence[Payer]) -> Iterator[None]:
         yield
     finally:
         _PAYERS.reset(token)
+
+
+def check_running() -> None:
+    """Raise the error of a query if all queries behind the current requests have ended.
+
+    Whoever waits for a model calls it now and then, so that requests end with their queries.
+    """
+    for payer in _PAYERS.get():
+        try:
+            payer.check_running()
+        except ViperError as error:
+            ended = error
+        else:
+            return
+    raise ended
 
 
 @contextmanager

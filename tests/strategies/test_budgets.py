@@ -36,7 +36,7 @@ def bench(*replies: str, asked: ScriptedLLM, **settings: Any) -> Bench:
 @pytest.mark.parametrize(
     ("bound", "requests"), [({"max_llm_calls": 3}, 3), ({"max_llm_tokens": 1}, 1), ({}, 81)]
 )
-def test_eighty_requests_of_a_tool_end_at_the_bound(bound: dict[str, int], requests: int) -> None:
+def test_eighty_requests_of_a_tool_end_at_the_bound(bound: dict[str, Any], requests: int) -> None:
     asked = ScriptedLLM([str(number) for number in range(80)])
     with bench(MANY, asked=asked) as made:
         result = made.reasoner.run(picture(), "what is it?", **bound)

@@ -8,15 +8,12 @@ decided on. What happened meanwhile is written into the log as one :class:`~vipe
 
 from __future__ import annotations
 
-import copy
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, floor
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -34,7 +31,6 @@ from viper.storage.cache import ComputeCache
 from viper.tools.call_log import describe, logged, plain
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
-from viper.tools.side_by_side import LoopCall, calls_in_loops
 
 # Default of the number of pictures that a run may show to a model: a loop must not fill the prompt.
 MAX_SHOWN = 100
@@ -45,19 +41,6 @@ SHOW = "show"
 # Number of candidate scores that the log of a call keeps, best first: self-tuning and attribution
 # look at those near the threshold, and stored traces stay small.
 SCORES_KEPT = 16
-
-# Calls of one program at the same time: as many as an endpoint's client sends at once by default.
-SIDE_BY_SIDE = 8
-
-# Role whose model answers a method of patches, for those that may run side by side.
-ROLES_ASKED = {
-    "simple_query": "vqa",
-    "complex_query": "vqa",
-    "verify_property": "matcher",
-    "best_text_match": "matcher",
-    "find": "detector",
-    "exists": "detector",
-}
 
 _NO_OVERRIDE = object()
 
@@ -121,15 +104,6 @@ class _CurrentCall:
     soft_prompts: dict[str, None] = field(default_factory=dict)
 
 
-class _Early(NamedTuple):
-    """Outcome of a call that was made before the program came to it."""
-
-    now: _CurrentCall
-    model_calls: int
-    result: Any
-    error: Exception | None
-
-
 class ToolSession:
     """Tool client of one run; implements ``viper.sandbox.ToolClient``.
 
@@ -160,23 +134,6 @@ class ToolSession:
         self.max_shown, self.max_shown_pixels = MAX_SHOWN, MAX_PIXELS
         self.shared: Arrays | None = None
         self._now = _CurrentCall()
-        self._loop_calls: set[LoopCall] = set()
-        self._found: dict[tuple[Any, ...], list[Any]] = {}
-        self._early: list[tuple[tuple[Any, ...], Future[_Early]]] = []
-        self._pool: ThreadPoolExecutor | None = None
-
-    @contextmanager
-    def running(self, program: str) -> Iterator[None]:
-        """Answer the calls of a program's loops side by side within the block, where that is
-        certain to send no other requests.
-        """
-        self._loop_calls = set() if self._overrides else calls_in_loops(program)
-        with ThreadPoolExecutor(SIDE_BY_SIDE) as self._pool:
-            try:
-                yield
-            finally:
-                self._pool.shutdown(wait=False, cancel_futures=True)
-                self._early.clear()
 
     def call(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], line: int | None
@@ -190,11 +147,11 @@ class ToolSession:
         self._check_not_cancelled()
         self._payer.check_running()
         index, started = len(self.calls), time.perf_counter()
-        self._now = _CurrentCall()
+        now = self._now = _CurrentCall()
         forced = self._overrides.get(index, _NO_OVERRIDE)
         error, result = None, None
         try:
-            result = self._result(name, args, kwargs, line) if forced is _NO_OVERRIDE else forced
+            result = self.nested(name, args, kwargs) if forced is _NO_OVERRIDE else forced
             return result
         except ViperError as failure:
             error = failure.problem
@@ -203,7 +160,6 @@ class ToolSession:
             error = f"{type(failure).__name__}: {failure}"
             raise ToolError(f"{name}: {error}") from failure
         finally:
-            now = self._now
             self.calls.append(
                 ToolCall(
                     index=index,
@@ -222,50 +178,6 @@ class ToolSession:
                     taught=tuple(now.soft_prompts),
                 )
             )
-
-    def _result(
-        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], line: int | None
-    ) -> Any:
-        """Return the result of a call, which may be under way already; then begin its like."""
-        if not kwargs:
-            self._begin_loop(name, args, line)
-            for place, (call, early) in enumerate(self._early):
-                if call == (name, args):
-                    del self._early[place]
-                    self._now, calls, result, error = early.result()
-                    self.model_calls += calls
-                    if error is not None:
-                        raise error
-                    return result
-        result = self.nested(name, args, kwargs)
-        if name == "find" and self._loop_calls:
-            self._found[tuple(args[1:])] = result
-        return result
-
-    def _begin_loop(self, name: str, args: tuple[Any, ...], line: int | None) -> None:
-        """Begin the calls of all rounds of a loop, if this is that of its first round."""
-        for call in self._loop_calls:
-            patches = self._found.get(call.find_args, [])
-            if call[1:] != (name, args[1:], line) or len(patches) < 2 or patches[0] != args[0]:
-                continue
-            role, trait = ROLES_ASKED.get(name), self.toolbox.models.trait
-            if role is None or not trait(role, "asks_language_model", False):
-                continue
-            if self._pool is None or not trait(role, "concurrent", False):
-                continue
-            for patch in patches[: int(min(len(patches), self._payer.room()))]:
-                shadow = copy.copy(self)
-                shadow._now, shadow.model_calls = _CurrentCall(), 0
-                own = (patch, *args[1:])
-                self._early.append(((name, own), self._pool.submit(shadow._run_early, name, own)))
-
-    def _run_early(self, name: str, args: tuple[Any, ...]) -> _Early:
-        result, failure = None, None
-        try:
-            result = self.nested(name, args, {})
-        except Exception as error:  # noqa: BLE001 (boundary: raised where the program calls)
-            failure = error
-        return _Early(self._now, self.model_calls, result, failure)
 
     def _check_not_cancelled(self) -> None:
         if self._cancel is not None and self._cancel.is_set():

@@ -152,6 +152,10 @@ class ModelError(ViperError):
     code = "model"
 
 
+class UnavailableError(ModelError):
+    """An endpoint kept failing in a way that may pass: overload, lost connections, time-outs."""
+
+
 class MemoryFullError(ModelError):
     """A device or the machine has no memory left for a model.
 

@@ -28,10 +28,11 @@ from viper.models.decoding import limited
 from viper.models.llm.messages import Prompt, as_text
 from viper.models.media import media_from
 from viper.run_result import RunResult
-from viper.schema import TASKS, Query, Trace, Trial
+from viper.schema import TASKS, Query, RunWarning, Trace, Trial
 from viper.strategies import strategy as named_strategy
 from viper.strategies.answers import value_for
 from viper.strategies.base import (
+    TOOL_STOPS,
     Components,
     Conclusion,
     RunContext,
@@ -40,6 +41,7 @@ from viper.strategies.base import (
     Strategy,
     UsageMeter,
     answering_trial,
+    failure_of,
 )
 from viper.strategies.confidence import judged, limit_of
 from viper.strategies.end_to_end import fall_back
@@ -254,8 +256,10 @@ class Reasoner:
                 yield trials[-1]
         except StopIteration as end:
             conclusion = end.value or Conclusion()
-        except StoppedError as stop:
-            conclusion = Conclusion(stopped=stop.failure)
+        except TOOL_STOPS as stop:
+            if not trials and not isinstance(stop, StoppedError):
+                raise  # the program writer's endpoint is down, and there is nothing to keep
+            conclusion = Conclusion(stopped=failure_of(stop))
         earlier = vars(context).get("final_value")
         if trials and earlier is not None:
             trials[-1] = replace(trials[-1], answer=earlier[0], value=earlier[1])
@@ -405,6 +409,11 @@ class Reasoner:
             names_things=not getattr(strategy, "searches_texts", False),
             fallback=conclusion.fallback,
         )
+        reasons = [each for each in (*failures, conclusion.stopped) if each is not None]
+        ended = next((each for each in reasons if each.kind in ("budget", "unavailable")), None)
+        if answer is not None and ended is not None:
+            text = f"The run ended early ({ended.message}); this is the best answer so far."
+            warnings = (*warnings, RunWarning("ended_early", text, {"kind": ended.kind}))
         parts = {
             key: tuple(part) if isinstance(part, list | tuple) else part
             for key, part in conclusion.parts.items()

@@ -102,6 +102,7 @@ class Failure:
     """The reason why a program gave no valid answer. Self-correction reads this, never a message.
 
     Kinds are those of the sandbox (docs/sandbox.md), ``below_threshold``, ``budget`` and ``plan``;
+    ``unavailable`` if an endpoint kept failing;
     ``api`` if a program to verify misuses the API; ``wrong_type`` if the answer is not of the kind
     that the question asks for; ``outside_domain`` or ``abstained`` if the answer was withheld;
     and ``refusal``, ``truncated`` and ``no_program`` if the language model's reply held no program.

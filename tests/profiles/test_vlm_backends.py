@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.models.vision import tiny_chat
+from tests.strategies.bench import Purse
 from viper.cli import cli
 from viper.errors import ProfileError, ToolError
 from viper.models.llm.messages import MAX_PIXELS, Picture, user
@@ -77,8 +78,9 @@ def test_one_model_in_five_roles_and_two_writers_is_loaded_once(
     for llm in components.models.values():
         asked = (user(Picture(PICTURE), "what is this ?"),)
         assert llm.generate([asked], Sampling(max_tokens=4))[0][0].prompt_tokens > 4
-    charged: list[Any] = []
-    session = toolbox.session(media_from(PICTURE), charge=charged.append)
+    purse = Purse()
+    charged = purse.paid
+    session = toolbox.session(media_from(PICTURE), payer=purse)
     image = Ref("image", ("image0", 24, 20))
     session.call("simple_query", (image, "what is this ?"), {}, None)
     session.call("caption_image", (image,), {}, None)
@@ -87,7 +89,7 @@ def test_one_model_in_five_roles_and_two_writers_is_loaded_once(
     session.call("llm_query", ("what is this ?",), {}, None)
     with pytest.raises(ToolError, match=f"{folder.name}@.* was asked for boxes and wrote"):
         session.call("find", (image, "ball"), {}, None)
-    clip = toolbox.session(media_from(np.array(tiny_chat.clip(4))), charge=charged.append)
+    clip = toolbox.session(media_from(np.array(tiny_chat.clip(4))), payer=purse)
     video = Ref("video", ("video0", 4, 24, 20))
     clip.call("caption_video", (video,), {}, None)
     clip.call("locate_event", (video, "a ball"), {}, None)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from viper.api.library import Library
+from viper.models.llm.protocol import Completion, Payer
 from viper.models.llm.scripted import ScriptedLLM
 from viper.reasoner import Reasoner
 from viper.sandbox import Limits, Sandbox
@@ -30,6 +31,16 @@ HEIGHT, WIDTH = 60, 100
 
 def picture() -> np.ndarray:
     return np.full((HEIGHT, WIDTH, 3), 128, np.uint8)
+
+
+class Purse(Payer):
+    """Keeps the completions that it paid for."""
+
+    def __init__(self) -> None:
+        self.paid: list[Completion] = []
+
+    def pay(self, completion: Completion) -> None:
+        self.paid.append(completion)
 
 
 class Bench:

@@ -69,7 +69,7 @@ def test_a_budget_that_allows_no_request_is_a_failure_of_its_own() -> None:
             next(ProgramStrategy().trials(bench.reasoner.components, context))
     stopped = ended.value.value.stopped
     assert stopped is not None and stopped.kind == "budget"
-    assert stopped.message == "2 used of max_llm_calls 2; set a higher bound or 0"
+    assert stopped.explained == "2 used of max_llm_calls 2; set a higher bound or 0"
 
 
 @pytest.mark.parametrize(

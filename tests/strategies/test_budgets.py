@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.strategies.bench import Bench, picture
+from viper.errors import ModelError, UnavailableError
+from viper.models.llm.protocol import Completion, charge, charging, sending
 from viper.models.llm.scripted import ScriptedLLM
+from viper.models.vision.vlm import EndpointVLM, VlmMatcher
+from viper.reasoner import RunOptions
+from viper.strategies.base import StoppedError
 from viper.tools.text import LanguageTool
 
 MANY = """def execute_command(image):
@@ -28,7 +36,7 @@ def bench(*replies: str, asked: ScriptedLLM, **settings: Any) -> Bench:
 @pytest.mark.parametrize(
     ("bound", "requests"), [({"max_llm_calls": 3}, 3), ({"max_llm_tokens": 1}, 1), ({}, 81)]
 )
-def test_eighty_requests_of_a_tool_end_at_the_bound(bound: dict[str, int], requests: int) -> None:
+def test_eighty_requests_of_a_tool_end_at_the_bound(bound: dict[str, Any], requests: int) -> None:
     asked = ScriptedLLM([str(number) for number in range(80)])
     with bench(MANY, asked=asked) as made:
         result = made.reasoner.run(picture(), "what is it?", **bound)
@@ -49,3 +57,147 @@ def test_an_agent_ends_at_the_bound_with_what_it_has() -> None:
         result = made.reasoner.run(picture(), "what is it?", strategy="explore", max_llm_calls=4)
     assert result.trace.usage.llm_calls == 4
     assert result.answer is not None and result.answer.value == "red"
+
+
+def test_requests_side_by_side_do_not_exceed_the_bound() -> None:
+    with bench(asked=ScriptedLLM([])) as made:
+        context, _ = made.reasoner.context(picture(), "what is it?", RunOptions(max_llm_calls=3))
+    sent, refused = [], []
+    together = threading.Barrier(3)
+
+    def ask(number: int) -> None:
+        try:
+            with charging([context]), sending(1):
+                sent.append(number)
+                together.wait(10)  # three are under way, none of them paid
+                charge([Completion("red", 1, 1)])
+        except StoppedError as stop:
+            refused.append(stop.failure.kind)
+
+    with ThreadPoolExecutor(80) as pool:
+        list(pool.map(ask, range(80)))
+    assert len(sent) == context.usage.llm_calls == 3
+    assert refused == ["budget"] * 77
+
+
+def test_a_batch_that_the_budget_does_not_allow_is_not_sent() -> None:
+    asked = ScriptedLLM(["yes"] * 9)
+    asked.sees_pictures = True  # type: ignore[attr-defined]
+    program = """def execute_command(image):
+        return ImagePatch(image).best_text_match(["a", "b", "c"])"""
+    with bench(program, asked=asked) as made:
+        made.reasoner.components.toolbox.models.add(
+            "matcher", lambda: VlmMatcher(EndpointVLM(asked))
+        )
+        result = made.reasoner.run(picture(), "what is it?", max_llm_calls=3, trials=1)
+    assert result.failure is not None and result.failure.kind == "budget"
+    assert asked.calls == [] and result.trace.usage.llm_calls == 1
+
+
+def test_a_failed_request_gives_its_place_back() -> None:
+    with bench(asked=ScriptedLLM([])) as made:
+        context, _ = made.reasoner.context(picture(), "what is it?", RunOptions(max_llm_calls=1))
+    for _ in range(2):
+        with pytest.raises(ModelError), charging([context]), sending(1):
+            raise ModelError("it failed")
+    with charging([context]), sending(1):
+        charge([Completion("red", 1, 1)])
+    assert context.usage.llm_calls == 1
+
+
+def test_time_ends_a_program_between_two_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = iter(range(0, 10_000, 10))
+    monkeypatch.setattr(
+        "viper.strategies.base.time", SimpleNamespace(monotonic=lambda: next(ticks))
+    )
+    asked = ScriptedLLM([str(number) for number in range(80)])
+    with bench(MANY, asked=asked) as made:
+        result = made.reasoner.run(picture(), "what is it?", max_seconds=100.0)
+    assert result.failure is not None and result.failure.kind == "budget"
+    assert "max_seconds 100" in result.failure.message
+    assert 0 < len(asked.calls) < 10
+
+
+def test_the_best_answer_so_far_says_that_the_budget_ended_the_run() -> None:
+    red = "def execute_command(image):\n    return 'red'\n"
+    asked = ScriptedLLM([str(number) for number in range(80)])
+    with bench(red, MANY, asked=asked, votes=3) as made:
+        result = made.reasoner.run(picture(), "what is it?", max_llm_calls=4)
+    assert result.answer is not None and result.answer.value == "red"
+    assert [each.kind for each in result.trace.warnings] == ["ended_early"]
+    assert result.trace.usage.llm_calls == 4
+
+
+class Flaky(ScriptedLLM):
+    """Fails some times before each reply, as an endpoint does after the client's retries."""
+
+    def __init__(self, failures: int) -> None:
+        super().__init__(["red"])
+        self.left = failures
+
+    def generate(self, *arguments: Any) -> Any:
+        if self.left:
+            self.left -= 1
+            raise UnavailableError("429; given up after 6 tries")
+        return super().generate(*arguments)
+
+
+BROKEN = "def execute_command(image):\n    return nonsense\n"
+ONE = "def execute_command(image):\n    return llm_query('what is it?')\n"
+
+
+@pytest.mark.parametrize(("failures", "answer"), [(1, "red"), (2, "red"), (3, None)])
+def test_a_failing_endpoint_of_a_tool_fails_the_trial_and_the_program_runs_again(
+    failures: int, answer: str | None
+) -> None:
+    with bench(ONE, asked=Flaky(failures)) as made:
+        result = made.reasoner.run(picture(), "what is it?")
+        assert len(made.llm.calls) == 1
+    kinds = [trial.failure and trial.failure.kind for trial in result.trace.trials]
+    assert kinds == (["unavailable"] * failures + [None])[:3]
+    assert (result.answer and result.answer.value) == answer
+    assert [trial.correction for trial in result.trace.trials[1:]] == ["rerun"] * (len(kinds) - 1)
+    if answer is None:
+        assert result.failure is not None and result.failure.kind == "unavailable"
+    assert result.trace.usage.llm_calls == (2 if answer else 1)
+
+
+def test_a_writer_whose_endpoint_fails_later_keeps_the_trials() -> None:
+    class Writer(ScriptedLLM):
+        def generate(self, *arguments: Any) -> Any:
+            if self.calls:
+                raise UnavailableError("429; given up after 6 tries")
+            return super().generate(*arguments)
+
+    with bench(asked=ScriptedLLM([])) as made:
+        components = made.reasoner.components
+        made.reasoner.components = components.with_models(llm=Writer([BROKEN]))
+        result = made.reasoner.run(picture(), "what is it?")
+    assert len(result.trace.trials) == 1 and result.trace.usage.llm_calls == 1
+
+
+def test_a_repeated_program_is_told_so_and_no_request_is_sent_twice() -> None:
+    fenced = f"```python\n{BROKEN}```"
+    with Bench([fenced] * 9, prompt_style="chat", feedback=True, trials=3) as made:
+        made.reasoner.run(picture(), "what is it?")
+        prompts = [call.prompt for call in made.llm.calls]
+    assert len(prompts) == len(set(prompts)) == 3
+    assert "same program" in prompts[2] and "same program" not in prompts[1]
+
+
+def test_a_greedy_request_is_not_sent_twice() -> None:
+    with Bench([BROKEN] * 9, retry_temperature=0.0, trials=3) as made:
+        made.reasoner.run(picture(), "what is it?")
+        draws = [
+            (call.prompt, call.sampling.temperature, call.sampling.seed)
+            for call in made.llm.calls
+            if call.sampling is not None
+        ]
+    greedy = [prompt for prompt, temperature, _ in draws if not temperature]
+    assert len(draws) == len(set(draws)) and len(greedy) == len(set(greedy))
+
+
+def test_other_seeds_are_other_requests() -> None:
+    with Bench([BROKEN] * 9, trials=3) as made:
+        made.reasoner.run(picture(), "what is it?")
+        assert len(made.llm.calls) == 1 + 4 + 4

@@ -209,3 +209,19 @@ def test_a_small_model_continues_the_line_as_before() -> None:
     assert LanguageTool(llm, "compact").answer("q?", context=None, long_answer=False) == "Paris"
     sampling = llm.calls[0].sampling
     assert sampling is not None and (sampling.max_tokens, sampling.stop) == (32, ("\n",))
+
+
+@pytest.mark.parametrize("info", ["red ball", "A red ball.", "the Red Ball"])
+def test_an_option_that_is_stated_already_costs_no_request(info: str) -> None:
+    llm = ScriptedLLM([])
+    tool = LanguageTool(llm, select_by="choice")
+    assert tool.select(info, "what is it?", ["blue ball", "red ball"]) == "red ball"
+    assert llm.calls == []
+
+
+@pytest.mark.parametrize("info", ["a ball", "red ball or blue ball", ""])
+def test_an_option_that_is_not_stated_is_asked_for(info: str) -> None:
+    llm = ScriptedLLM(["B"])
+    tool = LanguageTool(llm, select_by="choice")
+    assert tool.select(info, "what is it?", ["blue ball", "red ball"]) == "red ball"
+    assert len(llm.calls) == 1

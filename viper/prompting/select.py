@@ -10,6 +10,7 @@ import string
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from viper.agreement import normalise_answer
 from viper.models.llm.replies import final_answer, without_reasoning
 from viper.prompting.builder import info_text
 from viper.prompting.compact import one_line
@@ -66,6 +67,12 @@ def parse_choice(reply: str, options: Sequence[str]) -> int | None:
             if index is not None:
                 return index
     return None
+
+
+def stated(info: str, options: Sequence[str]) -> int | None:
+    """Return the index of the only option that the information is, apart from case and articles."""
+    text = normalise_answer(info)
+    return _only(i for i, option in enumerate(options) if normalise_answer(option) == text)
 
 
 def verbatim(reply: str, options: Sequence[str]) -> int | None:

@@ -8,16 +8,17 @@ language models go through :meth:`RunContext.complete`, which keeps the budget.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 from viper.api.library import Library
 from viper.api.routines.pixels import ARRAYS_API
-from viper.errors import CancelledError, UsageError, ViperError
+from viper.errors import CancelledError, UnavailableError, UsageError, ViperError
 from viper.models.domain import Domain
 from viper.models.llm.messages import Prompt
-from viper.models.llm.protocol import LLM, Completion, Sampling
+from viper.models.llm.protocol import LLM, Completion, Payer, Sampling, charge, charging, sending
 from viper.models.media import Media
 from viper.models.vision.roles import Floats
 from viper.prompting.router import Routers
@@ -182,36 +183,88 @@ class StoppedError(ViperError):
         super().__init__(failure.message)
 
 
+# Errors that end a program although neither it nor the query is wrong.
+TOOL_STOPS = (StoppedError, UnavailableError)
+
+
+def failure_of(stop: ViperError) -> Failure:
+    """Return the failure of a trial that one of :data:`TOOL_STOPS` ended."""
+    if isinstance(stop, StoppedError):
+        return stop.failure
+    return Failure("unavailable", stop.problem, advice=stop.advice)
+
+
 @dataclass
-class RunContext:
-    """Input of one run: its query, media and settings, and the meter of its cost."""
+class RunContext(Payer):
+    """Input of one run: its query, media and settings, and the meter of its cost.
+
+    It pays for all requests to language models, those of tools included.
+
+    Attributes:
+        started: when the run began, on the monotonic clock in seconds.
+    """
 
     query: Query
     media: Media
     settings: RunSettings
     cancel: threading.Event
     usage: UsageMeter = field(default_factory=UsageMeter)
+    started: float = field(default_factory=lambda: time.monotonic())
     # Plug-ins written for earlier versions leave the parts of their trace here, and their answer
     # in an attribute ``final_value``; others return a Conclusion and yield trials with answers.
     parts: dict[str, Any] = field(default_factory=dict, repr=False)
+    # Requests that are reserved and not yet paid, and what guards them and the usage.
+    _reserved: int = field(default=0, init=False, repr=False)
+    _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
 
     def over_budget(self) -> Failure | None:
         """Return the reason why the budget allows no further request, or None if it does."""
         settings, used = self.settings, self.usage
         tokens = used.prompt_tokens + used.completion_tokens
+        calls, seconds = used.llm_calls + self._reserved, time.monotonic() - self.started
         for most, count, text in (
-            (settings.max_llm_calls, used.llm_calls, "{} used of max_llm_calls {}"),
+            (settings.max_llm_calls, calls, "{} used of max_llm_calls {}"),
             (settings.max_llm_tokens, tokens, "{} used of max_llm_tokens {}"),
             (settings.max_cost_usd, used.cost_usd or 0, "{:.4f} used of max_cost_usd {:g}"),
+            (settings.max_seconds, seconds, "{:.1f} used of max_seconds {:g}"),
         ):
             if most and count >= most:
-                return Failure("budget", f"{text.format(count, most)}; set a higher bound or 0")
+                advice = "set a higher bound or 0"
+                return Failure("budget", text.format(count, most), advice=advice)
         return None
 
     def check_budget(self) -> None:
         """Raise StoppedError if the budget is used up."""
         if over := self.over_budget():
             raise StoppedError(over)
+
+    def check_running(self) -> None:
+        """Raise CancelledError if the run was cancelled, StoppedError if its time is over."""
+        self.check_cancelled()
+        most = self.settings.max_seconds
+        if most and time.monotonic() - self.started >= most:
+            self.check_budget()
+
+    def reserve(self) -> None:
+        """Set a request aside before it is sent.
+
+        Raises:
+            StoppedError: the budget is used up, requests under way included.
+        """
+        with self._lock:
+            self.check_budget()
+            self._reserved += 1
+
+    def release(self) -> None:
+        """Give a reserved request back, because it failed."""
+        with self._lock:
+            self._reserved = max(0, self._reserved - 1)
+
+    def pay(self, completion: Completion) -> None:
+        """Add a completion to the usage, in place of its reserved request."""
+        with self._lock:
+            self.release()
+            self.usage.add(completion)
 
     def check_cancelled(self) -> None:
         """Raise CancelledError if the run was cancelled."""
@@ -225,11 +278,10 @@ class RunContext:
             CancelledError: the run was cancelled.
             StoppedError: the budget is used up.
         """
-        self.check_cancelled()
-        self.check_budget()
-        with step("asking the language model"):
+        self.check_running()
+        with step("asking the language model"), charging([self]), sending(1):
             completion = llm.generate([prompt], sampling)[0][0]
-        self.usage.add(completion)
+            charge([completion])
         return completion
 
 

@@ -27,7 +27,7 @@ from viper.models.media import Media
 from viper.sandbox import Ref
 from viper.schema import Answer, Failure, Query, Trial
 from viper.strategies.answers import read_answer
-from viper.strategies.base import Components, RunContext, StoppedError
+from viper.strategies.base import TOOL_STOPS, Components, RunContext, failure_of
 from viper.tools.session import ToolSession, media_arguments
 
 # Each frame costs a call of a model, and the short clips of the data sets change little between
@@ -142,12 +142,7 @@ def one_trial(components: Components, context: RunContext, ask: Ask) -> Trial:
     """
     context.check_cancelled()
     started = time.perf_counter()
-    session = components.toolbox.session(
-        context.media,
-        cancel=context.cancel,
-        charge=context.usage.add,
-        check_budget=context.check_budget,
-    )
+    session = components.toolbox.session(context.media, cancel=context.cancel, payer=context)
     value: Any = None
     try:
         value = answer = ask(session, context.query)
@@ -156,8 +151,8 @@ def one_trial(components: Components, context: RunContext, ask: Ask) -> Trial:
     except ToolError as error:
         last = session.calls[-1]
         answer = Failure("tool", str(error), tool=last.tool, call_index=last.index)
-    except StoppedError as stop:
-        answer = stop.failure
+    except TOOL_STOPS as stop:
+        answer = failure_of(stop)
     return trial_without_program(context, session, answer, value, started)
 
 

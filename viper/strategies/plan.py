@@ -77,7 +77,7 @@ class PlanStrategy:
         components: Components,
         context: RunContext,
         number: AttemptNumber,
-        failed: Trial | None,
+        failed: Sequence[Trial],
     ) -> WriterPrompt:
         """Return the prompt of a program with its plan: a new plan, or that of the failed program.
 
@@ -86,8 +86,9 @@ class PlanStrategy:
         """
         if self._plan is not None:
             planned = WriterPrompt("", self._plan)
-        elif failed is not None and failed.plan is not None:
-            planned = WriterPrompt("", failed.plan, failed.plan_prompt, failed.demonstrations)
+        elif failed and failed[-1].plan is not None:
+            last = failed[-1]
+            planned = WriterPrompt("", last.plan, last.plan_prompt, last.demonstrations)
         else:
             planned = write_plan(components, context, number)
         best = _best(components, context, "program")

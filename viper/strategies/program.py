@@ -13,13 +13,13 @@ correct, never an error's text.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
 from viper.api.static_check import api_misuse
-from viper.models.llm.messages import as_text
+from viper.models.llm.messages import Prompt, as_text
 from viper.models.llm.protocol import Sampling
 from viper.models.media import Media
 from viper.prompting.compact import END_OF_PROGRAM
@@ -29,7 +29,14 @@ from viper.sandbox import Outcome
 from viper.schema import Answer, Failure, Query, Trial, Usage
 from viper.steps import step
 from viper.strategies.answers import is_sure_of_kind, read_value, wrong_type
-from viper.strategies.base import Components, Conclusion, RunContext, StoppedError
+from viper.strategies.base import (
+    TOOL_STOPS,
+    Components,
+    Conclusion,
+    RunContext,
+    StoppedError,
+    failure_of,
+)
 from viper.strategies.prompts import AttemptNumber, WriterPrompt, write_prompt
 from viper.strategies.self_tuning import (
     blamed_on_threshold,
@@ -57,9 +64,15 @@ TEMPERATURE_STEP = 0.3
 _RESAMPLE_SEED = 100
 _VOTE_SEED = 10_000_000
 
-# Builds the prompt of an attempt; the trial is the one whose failure the prompt states, if any.
-# It raises StoppedError if the program writer cannot be asked.
-PromptBuilder = Callable[[Components, RunContext, AttemptNumber, Trial | None], WriterPrompt]
+# Further runs of a program whose tool failed at an endpoint that may be back soon. The client has
+# repeated the request already, for half a minute by default; two more runs outlast a restart, and
+# the calls before it come from the cache.
+MAX_RERUNS = 2
+
+# Builds the prompt of an attempt; the trials are those whose failures the prompt states, see
+# :func:`viper.strategies.prompts.program_prompt`. It raises StoppedError if the program writer
+# cannot be asked.
+PromptBuilder = Callable[[Components, RunContext, AttemptNumber, Sequence[Trial]], WriterPrompt]
 
 
 @dataclass(frozen=True)
@@ -87,16 +100,16 @@ class Attempts:
     """The programs of one query so far, so that none runs twice.
 
     Attributes:
-        failed: programs that failed.
+        failed: programs that failed, each with its last trial.
         answered: programs that answered, each with its trial.
-        misfits: programs that failed because their answer is of another kind than expected.
+        replies: what was read from each reply, by the request, so that none is sent twice.
         count: number of trials so far.
         request: the last prompt.
     """
 
-    failed: set[str] = field(default_factory=set)
+    failed: dict[str, Trial] = field(default_factory=dict)
     answered: dict[str, Trial] = field(default_factory=dict)
-    misfits: set[str] = field(default_factory=set)
+    replies: dict[tuple[Any, ...], tuple[str, Failure | None]] = field(default_factory=dict)
     count: int = 0
     request: WriterPrompt = WriterPrompt("")
 
@@ -137,28 +150,29 @@ def run_with_corrections(
 
     def answer_once(vote: int) -> Generator[Trial, None, Trial | None]:
         """Yield the trials of one vote; return the trial that answers, even an earlier one."""
-        last: Trial | None = None
+        failed: list[Trial] = []
         for attempt in range(context.settings.trials):
             number = vote, attempt
-            generation = write_program(components, context, number, last, attempts, prompter)
+            generation = write_program(components, context, number, failed, attempts, prompter)
             if generation.program in attempts.answered:
                 return attempts.answered[generation.program]
             accept_misfit = accepts_misfit(context, attempts, attempt)
-            may_answer = accept_misfit and generation.program in attempts.misfits
-            if generation.program in attempts.failed and not may_answer:
+            before = attempts.failed.get(generation.program)
+            if before is not None and not (accept_misfit and is_misfit(before)):
                 continue
             for trial in run_program(
                 components, context, generation, attempts.count, accept_misfit=accept_misfit
             ):
-                attempts.count, last = trial.index + 1, trial
+                attempts.count = trial.index + 1
                 yield trial
                 if trial.ok:
                     attempts.answered[generation.program] = trial
-                elif trial.failure is not None and trial.failure.kind == "wrong_type":
-                    attempts.misfits.add(generation.program)
             if generation.program in attempts.answered:
                 return attempts.answered[generation.program]
-            attempts.failed.add(generation.program)
+            if trial.failure is not None and trial.failure.kind == "unavailable":
+                raise StoppedError(trial.failure)  # the next program would meet the same endpoint
+            attempts.failed[generation.program] = trial
+            failed.append(trial)
         return None
 
     if context.settings.votes > 1 or context.settings.verify:
@@ -184,21 +198,28 @@ def accepts_misfit(context: RunContext, attempts: Attempts, attempt: int) -> boo
     settings = context.settings
     if settings.on_misfit != "ask" or not is_sure_of_kind(context.query):
         return settings.on_misfit != "refuse"
-    return bool(attempts.misfits) or attempt == settings.trials - 1
+    asked = any(map(is_misfit, attempts.failed.values()))
+    return asked or attempt == settings.trials - 1
+
+
+def is_misfit(trial: Trial) -> bool:
+    """Return whether a trial failed only because its answer is of another kind than expected."""
+    return trial.failure is not None and trial.failure.kind == "wrong_type"
 
 
 def write_program(
     components: Components,
     context: RunContext,
     number: AttemptNumber,
-    last: Trial | None,
+    failed: Sequence[Trial],
     attempts: Attempts,
     prompter: PromptBuilder = write_prompt,
 ) -> Generation:
-    """Write the program of a vote's attempt; resample it at a higher temperature if it failed
-    before.
+    """Write the program of a vote's attempt; ask again if it failed before.
 
-    With feedback, the prompt states the failure of the vote's last trial.
+    With feedback, the prompt states the failures of the vote, and then also that the program is the
+    same. From scratch, the program is resampled at a higher temperature. A request that was sent
+    before is not sent again, and its reply counts once more.
 
     Raises:
         StoppedError: the budget is used up before there is a new program, or the prompter has no
@@ -206,22 +227,21 @@ def write_program(
     """
     settings, (vote, attempt) = context.settings, number
     before, started = context.usage.snapshot(), time.perf_counter()
-    failed = last if settings.feedback else None
-    request = attempts.request = prompter(components, context, number, failed)
-    sampling = attempt_sampling(settings, attempt, resample=failed is None, vote=vote)
-    for draw in range(1 + MAX_RESAMPLES):
-        if draw:
+    told, program = [*failed] if settings.feedback else [], ""
+    request = prompter(components, context, number, told)
+    sampling = attempt_sampling(settings, attempt, resample=not told, vote=vote)
+    for draw in range(2 if told else 1 + MAX_RESAMPLES):
+        if draw and told:
+            told.append(attempts.failed[program])
+            request = prompter(components, context, number, told)
+        elif draw:
             sampling = raise_temperature(sampling)
-        reply = context.complete(components.llm, request.prompt, sampling)
-        if settings.prompt_style == "compact":
-            # A small writer continues a document: it neither reasons nor refuses.
-            read: str | Failure = extract_code(reply.text)
-        else:
-            read = read_program(reply.text, reply.finish_reason, reply.completion_tokens)
-        program = extract_code(reply.text) if isinstance(read, Failure) else read
-        if program not in attempts.failed:
-            break
-    correction = "self_debug" if failed is None else "self_debug_feedback"
+        program, failure = _reply(components, context, attempts, request.prompt, sampling)
+        seen = attempts.failed.get(program)
+        if seen is None or (settings.on_misfit == "ask" and is_misfit(seen)):
+            break  # a program that is insisted on may answer
+    attempts.request = request
+    correction = "self_debug_feedback" if told else "self_debug"
     return Generation(
         program,
         correction if attempt else "first",
@@ -229,9 +249,32 @@ def write_program(
         sampling.temperature,
         context.usage.since(before),
         time.perf_counter() - started,
-        read if isinstance(read, Failure) else None,
+        failure,
         request,
     )
+
+
+def _reply(
+    components: Components,
+    context: RunContext,
+    attempts: Attempts,
+    prompt: Prompt,
+    sampling: Sampling,
+) -> tuple[str, Failure | None]:
+    """Return the program of a reply as far as it can be read, and why it cannot be run, if so."""
+    key = as_text(prompt), sampling.temperature, sampling.seed if sampling.temperature else 0
+    if key not in attempts.replies:
+        reply = context.complete(components.llm, prompt, sampling)
+        program, failure = extract_code(reply.text), None
+        # A small writer continues a document: it neither reasons nor refuses.
+        if context.settings.prompt_style != "compact":
+            read = read_program(reply.text, reply.finish_reason, reply.completion_tokens)
+            if isinstance(read, Failure):
+                failure = read
+            else:
+                program = read
+        attempts.replies[key] = program, failure
+    return attempts.replies[key]
 
 
 def attempt_sampling(
@@ -274,12 +317,13 @@ def run_program(
 
     A tool is at fault if its threshold caused the failure, or (setting ``tune_on_evidence``) if the
     answer rests on something that it did not find. The last trial that is ok gives the answer,
-    because it has more to rest on.
+    because it has more to rest on. A program whose tool failed at an endpoint runs again, up to
+    :data:`MAX_RERUNS` times.
     """
     self_tune = context.settings.self_tune
     thresholds = components.toolbox.settings.start_thresholds(self_tune=self_tune)
     look_for: tuple[str, ...] = ()
-    has_answered = False
+    has_answered, reruns = False, 0
     for index in count(first_index):
         trial = run_once(
             components,
@@ -293,7 +337,12 @@ def run_program(
         is_worse = has_answered and not trial.ok
         has_answered |= trial.ok
         yield trial
-        if not self_tune or is_worse:
+        is_unavailable = trial.failure is not None and trial.failure.kind == "unavailable"
+        if is_unavailable and reruns < MAX_RERUNS:
+            reruns += 1
+            generation = replace(generation, correction="rerun", usage=Usage(), seconds=0.0)
+            continue
+        if not self_tune or is_worse or is_unavailable:
             return
         correction, lower = "self_tune", lower_threshold(components, context, trial)
         if lower is not None:
@@ -331,8 +380,7 @@ def run_once(
         thresholds=thresholds,
         overrides=overrides,
         cancel=context.cancel,
-        charge=context.usage.add,
-        check_budget=context.check_budget,
+        payer=context,
     )
     session.look_for = look_for
     session.shared = components.arrays(context.settings.api, context.media)
@@ -354,8 +402,8 @@ def run_once(
                     arrays=session.shared,
                     cancel=context.cancel,
                 )
-        except StoppedError as stop:  # a tool needed a request that the budget does not allow
-            outcome = Outcome(False, failure=stop.failure)
+        except TOOL_STOPS as stop:  # the budget or an endpoint did not allow a tool's request
+            outcome = Outcome(False, failure=failure_of(stop))
     context.usage.model_calls += session.model_calls
     context.check_cancelled()
     result: Answer | Failure | None = outcome.failure

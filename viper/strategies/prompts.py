@@ -137,12 +137,13 @@ def write_prompt(
     components: Components,
     context: RunContext,
     number: AttemptNumber = (0, 0),
-    failed: Trial | None = None,
+    failed: Sequence[Trial] = (),
 ) -> WriterPrompt:
     """Return the prompt of a query under the run's settings, the same one for every attempt.
 
     Args:
-        failed: the trial whose failure the prompt states, if any.
+        failed: the trials whose failures the prompt states, oldest first; a program that stands
+            there twice was written again.
     """
     settings, query = context.settings, query_for_prompt(context.query)
     request = ExampleRequest(
@@ -166,20 +167,18 @@ def program_prompt(
     components: Components,
     context: RunContext,
     best: Sequence[Demonstration],
-    failed: Trial | None,
+    failed: Sequence[Trial],
     plan: str = "",
 ) -> FittedPrompt:
     """Return the prompt for a program with as many of the best examples as fit.
 
     Args:
-        failed: the trial whose failure the prompt states, if any.
+        failed: the trials whose failures the prompt states, oldest first; a program that stands
+            there twice was written again.
         plan: numbered steps for the program.
     """
-    settings, query, feedback = context.settings, query_for_prompt(context.query), None
-    if failed is not None and failed.failure is not None:
-        feedback = FailedProgram(
-            failed.program, failed.failure, failed.tool_calls, failed.stdout, failed.reply
-        )
+    settings, query = context.settings, query_for_prompt(context.query)
+    feedback = _last_failure(failed)
 
     def build(names: Sequence[ApiEntry], examples: Sequence[Demonstration]) -> Prompt:
         return build_prompt(
@@ -194,6 +193,21 @@ def program_prompt(
         )
 
     return fit_prompt(components, context, best, build)
+
+
+def _last_failure(trials: Sequence[Trial]) -> FailedProgram | None:
+    """Return the last failed program with the different ones before it, or None without any."""
+    failed = [
+        FailedProgram(trial.program, trial.failure, trial.tool_calls, trial.stdout, trial.reply)
+        for trial in trials
+        if trial.failure is not None
+    ]
+    if not failed:
+        return None
+    *earlier, last = failed
+    others = {each.as_reply: each for each in earlier}
+    repeated = others.pop(last.as_reply, None) is not None
+    return replace(last, earlier=tuple(others.values()), repeated=repeated)
 
 
 def fit_prompt(

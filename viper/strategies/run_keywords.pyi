@@ -60,9 +60,11 @@ class Keywords(TypedDict, total=False):
     max_llm_calls: int | None
     """Maximum number of requests to language models for one query, those of tools included; 0 means no limit. Default: 0."""
     max_llm_tokens: int | None
-    """Number of tokens for one query after which no language model gets a request; 0 means no limit. Default: 0."""
+    """Number of tokens for one query after which no language model gets a request; those under way may exceed it; 0 means no limit. Default: 0."""
     max_cost_usd: float | None
-    """Cost of one query in US dollars after which no language model gets a request, if prices are known; 0 means no limit. Default: 0.0."""
+    """Cost of one query in US dollars after which no language model gets a request, if prices are known; those under way may exceed it; 0 means no limit. Default: 0.0."""
+    max_seconds: float | None
+    """Seconds for one query after which no tool is called and no language model is asked; 0 means no limit. Default: 0.0."""
     fallback: str | None
     """Source of the answer if every trial failed; such answers are marked. Default: 'none'."""
     average_box: tuple[float, ...] | None
@@ -81,8 +83,6 @@ class Keywords(TypedDict, total=False):
     """seek: leave out an action or a group of actions (seeing, object, search, llm). Default: ()."""
     max_turns: int | None
     """explore: maximum number of turns for one query; then the best answer so far counts. Default: 12."""
-    max_seconds: float | None
-    """explore: maximum number of seconds; no turn begins after it; 0 means no limit. Default: 0.0."""
     max_pictures: int | None
     """look: maximum number of pictures that code may show. Default: 24."""
     keep_pictures: int | None

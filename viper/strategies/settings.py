@@ -260,15 +260,18 @@ class RunSettings(Settings):
         choices=schema.RANKERS, cli=False, http=False)
     max_llm_calls: int = setting(0,
         "Maximum number of requests to language models for one query, those of tools included.",
-        section="Limits",
-        least=0, unbounded=True, metavar="N")
+        section="Limits", least=0, unbounded=True, metavar="N")
     max_llm_tokens: int = setting(0,
-        "Number of tokens for one query after which no language model gets a request.",
+        "Number of tokens for one query after which no language model gets a request; those under "
+        "way may exceed it.",
         section="Limits", least=0, unbounded=True, metavar="N")
     max_cost_usd: float = setting(0.0,
         "Cost of one query in US dollars after which no language model gets a request, if prices "
-        "are known.",
+        "are known; those under way may exceed it.",
         section="Limits", least=0, unbounded=True, flag="--max-cost", metavar="USD")
+    max_seconds: float = setting(0.0,
+        "Seconds for one query after which no tool is called and no language model is asked.",
+        section="Limits", least=0, unbounded=True, metavar="S")
     fallback: str = setting("none",
         "Source of the answer if every trial failed; such answers are marked.", section="Programs",
         choices=schema.FALLBACKS)

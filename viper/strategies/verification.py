@@ -113,7 +113,7 @@ def _ask_variant(
     other = replace(context, query=variant.query, media=variant.media)
     if variant.query.text != context.query.text:
         try:
-            written = write_program(components, other, (0, 0), None, Attempts())
+            written = write_program(components, other, (0, 0), (), Attempts())
             program = "" if written.failure is not None else written.program
         except StoppedError:
             program = ""

@@ -21,7 +21,7 @@ from viper.api.registry import Routine
 from viper.errors import CancelledError, ToolError, ViperError
 from viper.models.edited import Origin
 from viper.models.llm.messages import MAX_PIXELS, Picture
-from viper.models.llm.protocol import Charge, uncharged
+from viper.models.llm.protocol import NO_PAYER, Payer
 from viper.models.media import Media
 from viper.models.vision.soft_prompts import SoftPromptSource
 from viper.sandbox import Ref
@@ -85,7 +85,7 @@ class SharedTools(Protocol):
     results: ComputeCache
 
     def ask(
-        self, role: str, operation: str, *args: Any, charge: Charge = uncharged, **named: Any
+        self, role: str, operation: str, *args: Any, payer: Payer = NO_PAYER, **named: Any
     ) -> Any:
         """Return the answer of a role's backend."""
 
@@ -125,12 +125,10 @@ class ToolSession:
         thresholds: dict[str, float],
         overrides: dict[int, Any],
         cancel: threading.Event | None,
-        charge: Charge = uncharged,
-        check_budget: Callable[[], None] = lambda: None,
+        payer: Payer = NO_PAYER,
     ) -> None:
         self.toolbox, self.media, self.thresholds = toolbox, media, thresholds
-        self._overrides, self._cancel, self._charge = overrides, cancel, charge
-        self._check_budget = check_budget
+        self._overrides, self._cancel, self._payer = overrides, cancel, payer
         self.calls: list[ToolCall] = []
         self.model_calls = 0
         self.look_for: tuple[str, ...] = ()
@@ -148,6 +146,7 @@ class ToolSession:
             CancelledError: the run was cancelled.
         """
         self._check_not_cancelled()
+        self._payer.check_running()
         index, started = len(self.calls), time.perf_counter()
         now = self._now = _CurrentCall()
         forced = self._overrides.get(index, _NO_OVERRIDE)
@@ -338,8 +337,8 @@ class ToolSession:
         def ask() -> Any:
             self._check_not_cancelled()  # one call of a program may ask a model many times
             if self.toolbox.models.trait(role, "asks_language_model", False):
-                self._check_budget()
-            return self.toolbox.ask(role, operation, *arguments(), charge=self._charge, **named)
+                self._payer.check_budget()
+            return self.toolbox.ask(role, operation, *arguments(), payer=self._payer, **named)
 
         value, hit = cache.get((f"{kind}:{role}", model_id, *about), ask)
         if hit:

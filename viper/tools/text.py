@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import Literal, get_args
 
 from viper.errors import ProfileError, ToolError, UnknownNameError
-from viper.models.llm.protocol import LLM, Sampling, charge
+from viper.models.llm.protocol import LLM, Sampling, charge, sending
 from viper.models.llm.replies import final_answer, first_line, without_reasoning
 from viper.prompting.builder import build_select_prompt
-from viper.prompting.select import build_choice_prompt, parse_choice, verbatim
+from viper.prompting.select import build_choice_prompt, parse_choice, stated, verbatim
 
 SelectBy = Literal["likelihood", "choice", "greedy"]
 
@@ -86,6 +86,8 @@ class LanguageTool:
         if self._select_by == "likelihood":
             return self._select_by_score(info, question, options)
         by_letter = self._select_by == "choice"
+        if by_letter and (index := stated(info, options)) is not None:
+            return options[index]
         reply = ""
         for number in range(MAX_CHOICES if by_letter else 1):
             if by_letter:
@@ -141,8 +143,9 @@ class LanguageTool:
         return options[max(range(len(options)), key=lambda index: scores[index])]
 
     def _generate(self, prompt: str, sampling: Sampling) -> str:
-        ((completion,),) = self._llm.generate([prompt], sampling)
-        charge([completion])
+        with sending(1):
+            ((completion,),) = self._llm.generate([prompt], sampling)
+            charge([completion])
         return completion.text
 
 

@@ -30,7 +30,7 @@ from typing import Any
 from viper.api.registry import REGISTRY, Routine
 from viper.errors import UsageError, ViperError
 from viper.models.batching import Gatherer
-from viper.models.llm.protocol import Charge, charging, uncharged
+from viper.models.llm.protocol import NO_PAYER, Payer, charging
 from viper.models.media import Media
 from viper.models.vision.roles import Detection, Detector, Explainer, VisualAnswerer
 from viper.models.vision.soft_prompts import NoSoftPrompts, SoftPromptSource
@@ -218,7 +218,7 @@ class Toolbox:
         return self._with(encodings=encodings, results=results)
 
     def ask(
-        self, role: str, operation: str, *args: Any, charge: Charge = uncharged, **named: Any
+        self, role: str, operation: str, *args: Any, payer: Payer = NO_PAYER, **named: Any
     ) -> Any:
         """Return the answer of a role's backend, batched with simultaneous requests of other runs.
 
@@ -226,7 +226,7 @@ class Toolbox:
         Operations listed in :data:`OPERATIONS` take no arguments by name.
 
         Args:
-            charge: gets the completions of language models that the backend asks.
+            payer: pays for the requests to language models that the backend sends.
 
         Raises:
             ToolError: no model plays the role.
@@ -234,7 +234,7 @@ class Toolbox:
         """
         batched = OPERATIONS.get((role, operation))
         if batched is None:
-            with charging([charge]):
+            with charging([payer]):
                 return self.models.run(
                     role, lambda backend: getattr(backend, operation)(*args, **named)
                 )
@@ -244,10 +244,10 @@ class Toolbox:
                 with self._preparing:
                     operation, args = PREPARED, (prepare(*args),)
         if self.models.concurrent(role):
-            return self._serve(role, (operation, 0), [(args, charge)])[0]
+            return self._serve(role, (operation, 0), [(args, payer)])[0]
         # Items that gain nothing from batching get a number each, so they are never grouped.
         group = 0 if batched.together else next(self._numbers)
-        return self._gatherers[role].ask((operation, group), (args, charge))
+        return self._gatherers[role].ask((operation, group), (args, payer))
 
     def _own_gatherers(self) -> dict[str, Gatherer]:
         return {
@@ -256,12 +256,12 @@ class Toolbox:
         }
 
     def _serve(
-        self, role: str, kind: Any, items: list[tuple[tuple[Any, ...], Charge]]
+        self, role: str, kind: Any, items: list[tuple[tuple[Any, ...], Payer]]
     ) -> Sequence[Any]:
         """Answer a batch of the gatherer."""
-        arguments, charges = zip(*items, strict=True)
+        arguments, payers = zip(*items, strict=True)
         operation = OPERATIONS[role, kind[0]]
-        with charging(charges):
+        with charging(payers):
             return self.models.run(role, lambda backend: operation.run(backend, arguments))
 
     def session(
@@ -271,8 +271,7 @@ class Toolbox:
         thresholds: Mapping[str, float] | None = None,
         overrides: Mapping[int, Any] | None = None,
         cancel: threading.Event | None = None,
-        charge: Charge = uncharged,
-        check_budget: Callable[[], None] = lambda: None,
+        payer: Payer = NO_PAYER,
     ) -> ToolSession:
         """Return the tool session of one program run.
 
@@ -281,9 +280,8 @@ class Toolbox:
             thresholds: values that replace the starting ones.
             overrides: call index to the result to return instead (re-runs with one change).
             cancel: when set, the next call ends the run with CancelledError.
-            charge: gets the completions of language models that tools asked.
-            check_budget: called before each of their requests; raises if the query may have none.
+            payer: pays for the requests to language models that tools send.
         """
         values = {**self.settings.start_thresholds(), **(thresholds or {})}
         replaced = dict(overrides or {})
-        return self.session_type(self, media, values, replaced, cancel, charge, check_budget)
+        return self.session_type(self, media, values, replaced, cancel, payer)

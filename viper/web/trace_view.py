@@ -207,6 +207,7 @@ def reason_of_trial(trial: Trial, before: Trial | None) -> str:
         "first": "first program",
         "self_debug": "written anew",
         "self_debug_feedback": "written anew after being told what failed",
+        "rerun": "the same program, after an endpoint failed",
         "look_for_options": "the same program, looking for what the options name",
     }.get(trial.correction, trial.correction)
 

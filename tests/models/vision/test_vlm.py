@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from tests.strategies.bench import Purse
 from viper.errors import ProfileError, ToolError
 from viper.models.llm.messages import Prompt, as_text
 from viper.models.llm.protocol import Completion, Sampling
@@ -156,10 +157,11 @@ def test_a_photograph_is_scaled_down_once_for_all_texts(monkeypatch: pytest.Monk
 
 
 def test_tools_use_likelihoods_and_pay_for_them() -> None:
-    charged: list[Completion] = []
+    purse = Purse()
+    charged = purse.paid
     toolbox = Toolbox(ModelSet({"matcher": red_matcher}), ToolSettings())
     session = toolbox.session(
-        media_from(PICTURE), thresholds={"matcher.threshold": 0.5}, charge=charged.append
+        media_from(PICTURE), thresholds={"matcher.threshold": 0.5}, payer=purse
     )
     image = Ref("image", ("image0", 24, 20))
     part = Ref("patch", ("image0", 2.0, 2.0, 9.0, 9.0))

@@ -17,11 +17,14 @@ from typing import Any, TypeVar
 
 from viper.errors import ViperError
 from viper.models.llm.messages import Prompt
-from viper.models.llm.protocol import Completion, Sampling
+from viper.models.llm.protocol import Completion, Sampling, check_running
 from viper.models.llm.wrapped import Attempt
 
 Result = TypeVar("Result")
 AtEnd = Callable[[], Awaitable[object]]
+
+# Seconds between looks at the end of the query: well below the second that users wait for it.
+_POLL_S = 0.1
 
 
 class EventLoop:
@@ -46,9 +49,12 @@ class EventLoop:
         self._closed = False
 
     def run(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-        """Return the result of asynchronous work; an interrupt (Ctrl-C) cancels it.
+        """Return the result of asynchronous work.
+
+        An interrupt (Ctrl-C) cancels it, and so does the end of the query that it is for.
 
         Raises:
+            CancelledError: the query was cancelled.
             RuntimeError: the loop is closed, before or meanwhile.
         """
         # The lock keeps work away from a loop that is ending, where it would wait for ever.
@@ -67,6 +73,8 @@ class EventLoop:
                 self._loop, self._end = loop, finalizer
             future = asyncio.run_coroutine_threadsafe(work(), self._loop)
         try:
+            while not concurrent.futures.wait([future], _POLL_S).done:
+                check_running()
             return future.result()
         except concurrent.futures.CancelledError:
             raise RuntimeError(self._closed_text) from None

@@ -1,20 +1,20 @@
 """The interface of language models: conversations in, text out; and who pays for the text.
 
-Strategies count the completions of their own requests. A tool that asks a language model calls
-:func:`charge`. Its completions then count in the usage of the query that called the tool, also
-where one request serves several queries (:func:`charging`).
+Whoever asks a language model reserves its requests (:func:`sending`) and calls :func:`charge` for
+their completions. They then count against the budget and in the usage of the query behind them,
+also where one batch serves several queries (:func:`charging`).
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from viper.errors import UsageError
+from viper.errors import UsageError, ViperError
 from viper.models.llm.messages import Prompt, as_text, pictures_of
 
 
@@ -107,29 +107,80 @@ def check_no_pictures(prompt: Prompt, model_id: str) -> None:
         )
 
 
-# Adds a completion to the usage of one query.
-Charge = Callable[[Completion], None]
+class Payer:
+    """The query that pays for requests to language models; this one has no budget.
+
+    Safe to call from several threads. A query with a budget raises its own error where this one
+    does nothing: see :class:`viper.strategies.base.RunContext`.
+    """
+
+    def check_budget(self) -> None:
+        """Check that the budget allows a further request."""
+
+    def check_running(self) -> None:
+        """Check that the query was not cancelled and that its time is not over."""
+
+    def reserve(self) -> None:
+        """Set one request aside before it is sent, if the budget allows it."""
+
+    def release(self) -> None:
+        """Give a reserved request back, because it failed."""
+
+    def pay(self, completion: Completion) -> None:
+        """Add a completion to the usage, in place of its reserved request."""
 
 
-def uncharged(completion: Completion) -> None:
-    """Charge nobody."""
+NO_PAYER = Payer()
 
-
-_CHARGES: ContextVar[tuple[Charge, ...]] = ContextVar("charges", default=(uncharged,))
+_PAYERS: ContextVar[tuple[Payer, ...]] = ContextVar("payers", default=(NO_PAYER,))
 
 
 @contextmanager
-def charging(charges: Sequence[Charge]) -> Iterator[None]:
-    """Charge the completions that arrive within the block to these queries.
+def charging(payers: Sequence[Payer]) -> Iterator[None]:
+    """Charge the requests within the block to these queries.
 
     Args:
-        charges: one for each item of the batch that is being served, at least one.
+        payers: one for each item of the batch that is being served, at least one.
     """
-    token = _CHARGES.set(tuple(charges))
+    token = _PAYERS.set(tuple(payers))
     try:
         yield
     finally:
-        _CHARGES.reset(token)
+        _PAYERS.reset(token)
+
+
+def check_running() -> None:
+    """Raise the error of a query if all queries behind the current requests have ended.
+
+    Whoever waits for a model calls it now and then, so that requests end with their queries.
+    """
+    for payer in _PAYERS.get():
+        try:
+            payer.check_running()
+        except ViperError as error:
+            ended = error
+        else:
+            return
+    raise ended
+
+
+@contextmanager
+def sending(count: int) -> Iterator[None]:
+    """Reserve ``count`` requests, which the block sends and charges; an error gives them back.
+
+    Requests that are under way thus count against the budget, and several at once cannot exceed it.
+    """
+    payers, reserved = _PAYERS.get(), list[Payer]()
+    try:
+        for index in range(count):
+            payer = payers[index % len(payers)]
+            payer.reserve()
+            reserved.append(payer)
+        yield
+    except BaseException:
+        for payer in reserved:
+            payer.release()
+        raise
 
 
 def charge(completions: Sequence[Completion]) -> None:
@@ -137,6 +188,6 @@ def charge(completions: Sequence[Completion]) -> None:
 
     If there are more completions than items, they are dealt out in turn.
     """
-    charges = _CHARGES.get()
+    payers = _PAYERS.get()
     for index, completion in enumerate(completions):
-        charges[index % len(charges)](completion)
+        payers[index % len(payers)].pay(completion)

@@ -18,7 +18,7 @@ from email.utils import parsedate_to_datetime
 from random import Random
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from viper.errors import ModelError, UsageError
+from viper.errors import ModelError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
@@ -61,7 +61,7 @@ class Backoff:
         """Return the arguments for tenacity's ``Retrying`` or ``AsyncRetrying``.
 
         Only TransientError is retried. Once no try is left, or the server asks for a longer wait
-        than is granted, ModelError is raised.
+        than is granted, UnavailableError is raised.
 
         Args:
             place: named in the error.
@@ -72,11 +72,11 @@ class Backoff:
         def give_up(state: RetryCallState) -> NoReturn:
             error = _failure(state)
             if self._asks_too_much(error):
-                raise ModelError(
+                raise UnavailableError(
                     f"{place}: {error}; it asks to wait {error.asked_s:.0f} s and at most "
                     f"{self.longest_asked_s:.0f} s are waited; try again later"
                 )
-            raise ModelError(
+            raise UnavailableError(
                 f"{place}: {error}; given up after {state.attempt_number} tries",
                 advice="check the endpoint, or raise max_retries",
             )

@@ -23,7 +23,7 @@ from viper.models.hub import local_copy
 from viper.models.libraries import torch, transformers
 from viper.models.llm.messages import MAX_PIXELS, Prompt, pictures_of
 from viper.models.llm.prompt_tokens import ChatTemplate, Echo, shared_beginning, tail_scores
-from viper.models.llm.protocol import Completion, Sampling, charge
+from viper.models.llm.protocol import Completion, Sampling, charge, sending
 from viper.models.llm.scripted import cut_at_stop
 from viper.models.loading import (
     LocalModel,
@@ -245,7 +245,7 @@ class ChatVLM(LocalModel, VisionLanguageModel):
             odds = first[:, yes].logsumexp(dim=-1) - first[:, no].logsumexp(dim=-1)
             return [float(chance) for chance in odds.sigmoid()]
 
-        with self._lock:
+        with self._lock, sending(len(requests)):
             return in_batches(requests, self._batch_size, forward)
 
     def _judged(

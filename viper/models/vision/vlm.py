@@ -18,7 +18,7 @@ import numpy as np
 
 from viper.errors import ProfileError, ToolError
 from viper.models.llm.messages import Picture, Prompt, user
-from viper.models.llm.protocol import LLM, Completion, Sampling, charge, sees_pictures
+from viper.models.llm.protocol import LLM, Completion, Sampling, charge, sees_pictures, sending
 from viper.models.llm.replies import without_reasoning
 from viper.models.vision.roles import Floats, Pixels
 
@@ -137,9 +137,10 @@ class VisionLanguageModel:
 
     def _completions(self, requests: Sequence[ChatRequest], max_tokens: int) -> list[Completion]:
         prompts = [request.prompt for request in requests]
-        samples = self.generate(prompts, Sampling(max_tokens=max_tokens))
-        completions = [sample for (sample,) in samples]
-        charge(completions)
+        with sending(len(prompts)):
+            samples = self.generate(prompts, Sampling(max_tokens=max_tokens))
+            completions = [sample for (sample,) in samples]
+            charge(completions)
         for completion in completions:
             if completion.finish_reason == "refusal":
                 words = completion.text.strip()[:60] or "without a word"

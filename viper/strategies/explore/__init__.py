@@ -19,13 +19,6 @@ class ExploreSettings(Settings):
         most=1_000,
         metavar="N",
     )
-    max_seconds: float = setting(
-        0.0,
-        "Maximum number of seconds; no turn begins after it.",
-        least=0,
-        unbounded=True,
-        metavar="S",
-    )
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from viper.prompting.feedback import CLASSES
 from viper.sandbox import Outcome, Ref
 from viper.schema import Answer, Failure
 from viper.strategies.answers import read_value
-from viper.strategies.base import Components, RunContext, StoppedError
+from viper.strategies.base import TOOL_STOPS, Components, RunContext, failure_of
 from viper.strategies.program import program_arguments
 from viper.tools.session import is_shown, media_arguments, note_of
 
@@ -74,11 +74,7 @@ class Environment:
         self._components, self._context = components, context
         fixed = components.toolbox.settings.start_thresholds(self_tune=False)
         self.tools = components.toolbox.session(
-            context.media,
-            thresholds=fixed,
-            cancel=context.cancel,
-            charge=context.usage.add,
-            check_budget=context.check_budget,
+            context.media, thresholds=fixed, cancel=context.cancel, payer=context
         )
         self.tools.shared = components.arrays(context.settings.api, context.media)
         self._session = self._start_process()
@@ -93,7 +89,7 @@ class Environment:
                 return [str(self.tools.call("caption_video", (named["video"], None), {}, None))]
             pictures = named["image_list"]
             return [str(self.tools.call("caption_image", (ref,), {}, None)) for ref in pictures]
-        except (ToolError, StoppedError):  # the agent's next request ends the run
+        except (ToolError, *TOOL_STOPS):  # the agent's next request ends the run
             return []
 
     def run(self, code: str) -> CodeResult:
@@ -105,8 +101,8 @@ class Environment:
         first, media = len(self.tools.calls), self._context.media
         try:
             outcome = self._session.run(code, cancel=self._context.cancel, shows=True)
-        except StoppedError as stop:
-            outcome = Outcome(False, failure=stop.failure)
+        except TOOL_STOPS as stop:
+            outcome = Outcome(False, failure=failure_of(stop))
         calls = tuple(range(first, len(self.tools.calls)))
         text = f"{format_outcome(outcome)}{self._reopen_if_ended()}"
         shown = filter(is_shown, self.tools.calls[first:])

@@ -97,7 +97,6 @@ class Agent:
             CancelledError: the run was cancelled.
             PromptTooLongError: the first prompt alone is too long for the model.
         """
-        started = time.monotonic()
         settings, unreadable = self.context.settings, 0
         limits = settings.of(ExploreSettings)
         sampling = Sampling(
@@ -107,8 +106,6 @@ class Agent:
             stop=exploring.STOP_IN_WORDS if self.in_words else exploring.STOP,
         )
         for number in range(limits.max_turns):
-            if limits.max_seconds and time.monotonic() - started > limits.max_seconds:
-                return self._stop_early(f"max_seconds {limits.max_seconds:g} reached")
             before, request_start = self.context.usage.snapshot(), time.perf_counter()
             try:
                 prompt = self.prompt(self._steps, number + 1 == limits.max_turns)

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Locks of files, limits of processes and forks are those of POSIX.
-NOT_ON_WINDOWS = "Windows is not supported; install viper in WSL (wsl --install) and run it there"
-
 _PUBLIC = {
     "ImagePatch": "viper.api.image_patch",
     "Reasoner": "viper.reasoner",
@@ -42,6 +39,8 @@ __all__ = list(_PUBLIC)
 def __getattr__(name: str) -> Any:
     if name in _PUBLIC:
         if sys.platform == "win32":
+            from viper.errors import NOT_ON_WINDOWS
+
             raise ImportError(NOT_ON_WINDOWS)
         import importlib
 

@@ -16,7 +16,7 @@ _INTERRUPTED = 130
 def main() -> None:
     """Run the command line and end the process with its code: 130 if interrupted, 1 on Windows."""
     if sys.platform == "win32":
-        from viper import NOT_ON_WINDOWS
+        from viper.errors import NOT_ON_WINDOWS
 
         sys.exit(f"viper: {NOT_ON_WINDOWS}")
     try:

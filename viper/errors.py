@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+# Locks of files, limits of processes and forks are those of POSIX.
+NOT_ON_WINDOWS = "Windows is not supported; install viper in WSL (wsl --install) and run it there"
+
 # As shells and click use them: 2 for a wrong call, 130 for 128 + SIGINT.
 EXIT_OK = 0
 EXIT_FAILED = 1

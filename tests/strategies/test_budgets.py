@@ -124,7 +124,7 @@ def test_the_best_answer_so_far_says_that_the_budget_ended_the_run() -> None:
     with bench(red, MANY, asked=asked, votes=3) as made:
         result = made.reasoner.run(picture(), "what is it?", max_llm_calls=4)
     assert result.answer is not None and result.answer.value == "red"
-    assert [each.kind for each in result.trace.warnings] == ["ended_early"]
+    assert "ended_early" in [each.kind for each in result.trace.warnings]
     assert result.trace.usage.llm_calls == 4
 
 

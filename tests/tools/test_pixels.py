@@ -172,7 +172,8 @@ def test_a_made_picture_has_a_greatest_size(bench: PixelBench) -> None:
 def test_each_computation_has_its_routine(bench: PixelBench) -> None:
     from viper.api.sets import api_set
 
-    listed = {entry.name for entry in api_set("look").entries("question")}
+    tasks = ("question", "choice")
+    listed = {entry.name for task in tasks for entry in api_set("look").entries(task)}
     computed = (set(CHANGES) | set(MEASURES)) - {"samples"}
     assert computed | {"color_at", "line_profile", "frame_difference", "show"} <= listed
     assert all(

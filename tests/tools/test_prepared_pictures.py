@@ -74,7 +74,7 @@ def test_a_backend_that_prepares_gets_prepared_pictures_and_others_the_pictures(
     assert isinstance(Prepared(), PreparesPictures)
     assert toolbox.ask("detector", "encode", PICTURE) == ("prepared", (3, 4, 3))
     assert toolbox.ask("matcher", "encode_images", PICTURE).shape == (3,)
-    assert toolbox.ask("detector", "detect", "encoding", "cube")[0].score == 0.9
+    assert toolbox.ask("detector", "detect", "encoding", "cube")[0][0].score == 0.9
 
 
 def test_threads_prepare_side_by_side_while_the_model_is_busy() -> None:

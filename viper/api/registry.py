@@ -232,10 +232,15 @@ def method(
     return mark
 
 
+def visibility_of(member: Any) -> Visibility | None:
+    """Return how prompts list a method of an API class, or None if they do not."""
+    return getattr(member, _MARK, None)
+
+
 def listed_methods(owner: type) -> Iterator[tuple[str, Callable[..., Any], Visibility]]:
     """Yield the methods of a class that :func:`method` marks, in source order."""
     for name, member in vars(owner).items():
-        visibility = getattr(member, _MARK, None)
+        visibility = visibility_of(member)
         if visibility is not None:
             yield name, member, visibility
 

@@ -7,6 +7,7 @@ language models go through :meth:`RunContext.complete`, which keeps the budget.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -244,6 +245,11 @@ class RunContext(Payer):
         most = self.settings.max_seconds
         if most and time.monotonic() - self.started >= most:
             self.check_budget()
+
+    def room(self) -> float:
+        """Return the number of further requests that the query may send."""
+        most = self.settings.max_llm_calls
+        return most - self.usage.llm_calls - self._reserved if most else math.inf
 
     def reserve(self) -> None:
         """Set a request aside before it is sent.

@@ -393,7 +393,7 @@ def run_once(
     outcome = Outcome(False, failure=problem)
     if problem is None:
         try:
-            with step("running the program"):
+            with step("running the program"), session.running(generation.program):
                 outcome = components.sandbox.run(
                     generation.program,
                     tools=session,

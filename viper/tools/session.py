@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import ceil, floor
 from typing import Any, Protocol
@@ -31,6 +32,7 @@ from viper.storage.cache import ComputeCache
 from viper.tools.call_log import describe, logged, plain
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
+from viper.tools.side_by_side import LookAhead, names_to_find
 
 # Default of the number of pictures that a run may show to a model: a loop must not fill the prompt.
 MAX_SHOWN = 100
@@ -113,6 +115,7 @@ class ToolSession:
         thresholds: the current values.
         model_calls: forward passes that this run needed; cached encodings and results cost none.
         look_for: texts with names of objects that a video model should look for in particular.
+        names: what the program looks for; one request to an endpoint asks for all of it.
         shared: pictures of the query that the program maps; None if it may have no arrays.
         max_shown: number of pictures that the run may show to a model.
         max_shown_pixels: pictures with more pixels are scaled down before they are shown.
@@ -128,13 +131,41 @@ class ToolSession:
         payer: Payer = NO_PAYER,
     ) -> None:
         self.toolbox, self.media, self.thresholds = toolbox, media, thresholds
-        self._overrides, self._cancel, self._payer = overrides, cancel, payer
+        self._overrides, self._cancel, self.payer = overrides, cancel, payer
         self.calls: list[ToolCall] = []
         self.model_calls = 0
+        self.names: tuple[str, ...] = ()
+        self._ahead = LookAhead("")
+        self._result: Any = None
         self.look_for: tuple[str, ...] = ()
         self.max_shown, self.max_shown_pixels = MAX_SHOWN, MAX_PIXELS
         self.shared: Arrays | None = None
         self._now = _CurrentCall()
+
+    @contextmanager
+    def running(self, program: str) -> Iterator[None]:
+        """Ask early within the block for what the program will certainly need."""
+        if not self._overrides:
+            self.names, self._ahead = names_to_find(program), LookAhead(program)
+        with self._ahead.running():
+            yield
+
+    def ahead(self, name: str, args: tuple[Any, ...]) -> ToolSession:
+        """Answer a call before the program makes it; this copy of the session keeps how."""
+        self._now, self.model_calls = _CurrentCall(), 0
+        try:
+            self._result = self.nested(name, args, {})
+        except Exception as error:  # noqa: BLE001 (boundary: raised where the program calls)
+            self._result = error
+        return self
+
+    def take_over(self, early: ToolSession) -> Any:
+        """Return what a call before its time returned, or raise its error; the log tells how."""
+        self._now = early._now
+        self.model_calls += early.model_calls
+        if isinstance(early._result, Exception):
+            raise early._result
+        return early._result
 
     def call(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], line: int | None
@@ -146,13 +177,18 @@ class ToolSession:
             CancelledError: the run was cancelled.
         """
         self._check_not_cancelled()
-        self._payer.check_running()
+        self.payer.check_running()
         index, started = len(self.calls), time.perf_counter()
-        now = self._now = _CurrentCall()
+        self._now = _CurrentCall()
         forced = self._overrides.get(index, _NO_OVERRIDE)
         error, result = None, None
         try:
-            result = self.nested(name, args, kwargs) if forced is _NO_OVERRIDE else forced
+            if forced is not _NO_OVERRIDE:
+                result = forced
+            elif kwargs:
+                result = self.nested(name, args, kwargs)
+            else:
+                result = self._ahead.result(self, name, args, line)
             return result
         except ViperError as failure:
             error = failure.problem
@@ -161,6 +197,7 @@ class ToolSession:
             error = f"{type(failure).__name__}: {failure}"
             raise ToolError(f"{name}: {error}") from failure
         finally:
+            now = self._now
             self.calls.append(
                 ToolCall(
                     index=index,
@@ -337,8 +374,8 @@ class ToolSession:
         def ask() -> Any:
             self._check_not_cancelled()  # one call of a program may ask a model many times
             if self.toolbox.models.trait(role, "asks_language_model", False):
-                self._payer.check_budget()
-            return self.toolbox.ask(role, operation, *arguments(), payer=self._payer, **named)
+                self.payer.check_budget()
+            return self.toolbox.ask(role, operation, *arguments(), payer=self.payer, **named)
 
         value, hit = cache.get((f"{kind}:{role}", model_id, *about), ask)
         if hit:

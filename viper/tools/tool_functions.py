@@ -64,7 +64,10 @@ def detections(session: ToolSession, region: Region, name: str) -> list[Detectio
     place, encoding = searched_part(session, "detector", region)
     boxes = soft_prompt_tools.detect(session, place, encoding, name)
     if boxes is None:
-        boxes = session.computed("detector", (*place, name), "detect", encoding, name)
+        together = session.toolbox.models.trait("detector", "asks_language_model", False)
+        names = session.names if together and name in session.names else (name,)
+        found = session.computed("detector", (*place, *names), "detect", encoding, *names)
+        boxes = found[names.index(name)]
         session.note_left_out(getattr(boxes, "note", ""))
     left, top = place[1][:2]
     moved = [Detection(shifted(item.box, left, top), item.score) for item in boxes]

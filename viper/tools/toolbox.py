@@ -54,16 +54,27 @@ class Operation:
     together: bool = True
 
 
-def _detect(model: Detector, items: Sequence[tuple[Any, ...]]) -> list[list[Detection]]:
-    """Run the detector once per picture with all phrases for it, each phrase once."""
+def _detect(model: Detector, items: Sequence[tuple[Any, ...]]) -> list[list[list[Detection]]]:
+    """Run the detector once per picture with all phrases for it, each phrase once.
+
+    Args:
+        items: an encoding and its phrases each.
+
+    Returns:
+        For each item, the boxes of each of its phrases.
+    """
     phrases_by_picture: dict[int, tuple[Any, dict[str, None]]] = {}
-    for encoding, phrase in items:
-        phrases_by_picture.setdefault(id(encoding), (encoding, {}))[1][phrase] = None
+    for encoding, *phrases in items:
+        known = phrases_by_picture.setdefault(id(encoding), (encoding, {}))[1]
+        known.update(dict.fromkeys(phrases))
     boxes_by_phrase: dict[tuple[int, str], list[Detection]] = {}
-    for key, (encoding, phrases) in phrases_by_picture.items():
-        for phrase, boxes in zip(phrases, model.detect(encoding, list(phrases)), strict=True):
+    for key, (encoding, every) in phrases_by_picture.items():
+        for phrase, boxes in zip(every, model.detect(encoding, list(every)), strict=True):
             boxes_by_phrase[key, phrase] = boxes
-    return [boxes_by_phrase[id(encoding), phrase] for encoding, phrase in items]
+    return [
+        [boxes_by_phrase[id(encoding), phrase] for phrase in phrases]
+        for encoding, *phrases in items
+    ]
 
 
 def _answer(model: VisualAnswerer, items: Sequence[tuple[Any, ...]]) -> list[str]:

@@ -83,11 +83,12 @@ class FaultyScores:
     def altered(self, operation: str, key: Key, value: Any) -> Any:
         if operation != "detect" or key[-1] not in self.phrases:
             return value
-        detections: Sequence[Detection] = value
+        detections: Sequence[Detection]
+        (detections,) = value  # of one phrase
         changed = [
             replace(item, score=self.scores.get(item.box, item.score)) for item in detections
         ]
-        return sorted(changed, key=lambda item: -item.score)
+        return [sorted(changed, key=lambda item: -item.score)]
 
 
 @dataclass(frozen=True)

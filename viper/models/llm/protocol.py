@@ -8,6 +8,7 @@ also where one batch serves several queries (:func:`charging`).
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -119,6 +120,10 @@ class Payer:
 
     def check_running(self) -> None:
         """Check that the query was not cancelled and that its time is not over."""
+
+    def room(self) -> float:
+        """Return the number of further requests that the query may send."""
+        return math.inf
 
     def reserve(self) -> None:
         """Set one request aside before it is sent, if the budget allows it."""

@@ -20,7 +20,9 @@ class Tokenizer:
     def __init__(self) -> None:
         self.words: list[str] = []
 
-    def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
+    def encode(
+        self, text: str, *, add_special_tokens: bool = True, truncation: bool = False
+    ) -> list[int]:
         for word in text.split():
             if word not in self.words:
                 self.words.append(word)

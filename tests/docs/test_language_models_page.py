@@ -102,8 +102,8 @@ def test_the_options_for_reasoning_models_reach_the_server(text: str) -> None:
         llm.generate(["hello"], Sampling(temperature=0.5, stop=("\n",), max_tokens=512))
         llm.close()
     body = server.received[0].body
-    assert body["max_tokens"] == 512 + table["options"]["thinking_tokens"]
-    assert not set(table["options"].get("omit", ())) & set(body)
+    assert body[llm.capabilities.token_field] == 512 + table["options"]["thinking_tokens"]
+    assert not set(llm.capabilities.refused) & set(body)
     sent = {**table["options"].get("extra", {})}
     if "chat_template_kwargs" in table["options"]:
         sent["chat_template_kwargs"] = table["options"]["chat_template_kwargs"]

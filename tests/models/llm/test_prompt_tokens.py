@@ -13,6 +13,7 @@ from jinja2 import TemplateError
 from viper.errors import UsageError
 from viper.models.llm.messages import Picture, assistant, system, user
 from viper.models.llm.prompt_tokens import Echo, PromptTokens, picture_tokens, tail_scores
+from viper.models.llm.replies import without_reasoning
 
 
 class _Letters:
@@ -48,6 +49,14 @@ def test_plain_prompts_are_read_as_they_are(tokenizer: _Letters, template: Any) 
     assert prompts.wrapped("ab") == "ab"
     assert prompts.read("ab", "tiny", 100) == [1, 97, 98]
     assert prompts.count("ab") == 2
+
+
+def test_a_template_that_opens_reasoning_begins_every_reply_with_its_mark() -> None:
+    thinking = PromptTokens(_Letters("user: {0[content]} bot:<think>\n"))
+    assert thinking.opened == "<think>"
+    assert without_reasoning(thinking.opened + "first I count the") == ""
+    assert without_reasoning(thinking.opened + "I count</think>four") == "four"
+    assert PromptTokens(CHATTING).opened == PromptTokens(_Letters()).opened == ""
 
 
 def test_a_prompt_is_neither_empty_nor_as_long_as_the_context() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -294,3 +296,17 @@ def test_a_task_leaves_its_plan_and_program_in_the_pool(tmp_path: Path) -> None:
     assert set(kinds) == {("plan", "correct"), ("program", "correct"), ("plan", "incorrect")}
     assert kinds["plan", "correct"].misled == 1 and kinds["plan", "incorrect"].misled == 0
     assert kinds["plan", "incorrect"].example.plan == OTHER_PLAN
+
+
+def test_a_cut_plan_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Bench([PLAN, PLAN, LEFTMOST], prompt_style="chat") as bench:
+        generate, cut = bench.llm.generate, iter([True])
+
+        def first_is_cut(prompts: Any, sampling: Any) -> Any:
+            done = generate(prompts, sampling)
+            reason = "length" if next(cut, False) else "stop"
+            return [[replace(each, finish_reason=reason) for each in row] for row in done]
+
+        monkeypatch.setattr(bench.llm, "generate", first_is_cut)
+        result = bench.reasoner.run(picture(), "the leftmost cube", strategy="plan")
+    assert result.answer is not None and result.trace.usage.llm_calls == 3

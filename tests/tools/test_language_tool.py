@@ -1,5 +1,6 @@
 """How the text role picks an option."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from viper.errors import ProfileError, ScriptExhaustedError, ToolError, UnknownN
 from viper.models.llm.scripted import ScriptedLLM
 from viper.prompting.select import build_choice_prompt, labels, parse_choice, verbatim
 from viper.testing.conformance import check_text
-from viper.tools.text import LanguageTool
+from viper.tools.text import ANSWER_TOKENS, LanguageTool
 
 OPTIONS = ["a red cube", "a blue ball", "nothing"]
 
@@ -151,7 +152,7 @@ def test_an_unclear_choice_is_asked_again_with_another_seed(first: str) -> None:
     samplings = [call.sampling for call in llm.calls if call.sampling]
     assert [sampling.seed for sampling in samplings] == [0, 1, 2]
     assert 0 == samplings[0].temperature < samplings[1].temperature < samplings[2].temperature
-    assert {sampling.max_tokens for sampling in samplings} == {256}
+    assert {sampling.max_tokens for sampling in samplings} == {ANSWER_TOKENS}
     assert len({call.prompt for call in llm.calls}) == 1
 
 
@@ -225,3 +226,23 @@ def test_an_option_that_is_not_stated_is_asked_for(info: str) -> None:
     tool = LanguageTool(llm, select_by="choice")
     assert tool.select(info, "what is it?", ["blue ball", "red ball"]) == "red ball"
     assert len(llm.calls) == 1
+
+
+class Cut(ScriptedLLM):
+    """A model whose replies the limit cuts."""
+
+    can_score = False
+
+    def generate(self, prompts: Any, sampling: Any) -> Any:
+        done = super().generate(prompts, sampling)
+        return [[replace(each, finish_reason="length") for each in row] for row in done]
+
+
+def test_a_cut_reply_is_no_answer() -> None:
+    tool = LanguageTool(Cut(["Paris is the"]), select_by="choice")
+    with pytest.raises(ToolError, match="cut off") as raised:
+        tool.answer("what?", context=None, long_answer=True)
+    assert "max_tokens" in (raised.value.advice or "") and "max_tokens" not in raised.value.problem
+    tool = LanguageTool(Cut(["A is not it, so B"] * 3), select_by="choice")
+    with pytest.raises(ToolError, match="none of the 3 options"):
+        tool.select("seen", "what?", OPTIONS)

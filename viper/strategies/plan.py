@@ -139,7 +139,9 @@ def write_plan(components: Components, context: RunContext, number: AttemptNumbe
     sampling = attempt_sampling(context.settings, attempt, vote=vote)
     sampling = replace(sampling, stop=PLAN_STOP[style])
     for _ in range(1 + MAX_RESAMPLES):
-        plan = read_plan(context.complete(planner, prompt, sampling).text)
+        reply = context.complete(planner, prompt, sampling)
+        is_cut = reply.finish_reason == "length" and style == "chat"  # its last steps are missing
+        plan = "" if is_cut else read_plan(reply.text)
         if plan:
             return WriterPrompt("", plan, prompt, tuple(item.id for item in demonstrations))
         sampling = raise_temperature(sampling)

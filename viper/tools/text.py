@@ -11,15 +11,12 @@ from collections.abc import Sequence
 from typing import Literal, get_args
 
 from viper.errors import ProfileError, ToolError, UnknownNameError
-from viper.models.llm.protocol import LLM, Sampling, charge, sending
+from viper.models.llm.protocol import LLM, Completion, Sampling, charge, sending
 from viper.models.llm.replies import final_answer, first_line, without_reasoning
 from viper.prompting.builder import build_select_prompt
 from viper.prompting.select import build_choice_prompt, parse_choice, stated, verbatim
 
 SelectBy = Literal["likelihood", "choice", "greedy"]
-
-# Room for a model to think in a few lines before it names a letter.
-CHOICE_TOKENS = 256
 
 # Number of times that a model is asked for a letter before a choice fails; a model that names none
 # three times does not understand the request.
@@ -28,8 +25,8 @@ MAX_CHOICES = 3
 # Increase of the temperature with each further time: at 0 the same reply would come again.
 CHOICE_TEMPERATURE = 0.4
 
-# Room for an answer of a few sentences.
-ANSWER_TOKENS = 256
+# Room for an answer of a few sentences; models that think have ``thinking_tokens`` besides.
+ANSWER_TOKENS = 512
 
 
 class LanguageTool:
@@ -51,6 +48,7 @@ class LanguageTool:
         llm: the language model; it may also be the program writer.
         style: prompt style, ``compact`` or ``full``.
         select_by: ``likelihood``, ``choice`` or ``greedy``.
+        max_tokens: maximum length of an answer or choice of a chat model.
 
     Raises:
         UnknownNameError: an unknown way to select.
@@ -62,7 +60,12 @@ class LanguageTool:
     asks_language_model = True
 
     def __init__(
-        self, llm: LLM, style: str = "full", *, select_by: SelectBy = "likelihood"
+        self,
+        llm: LLM,
+        style: str = "full",
+        *,
+        select_by: SelectBy = "likelihood",
+        max_tokens: int = ANSWER_TOKENS,
     ) -> None:
         if select_by not in get_args(SelectBy):
             raise UnknownNameError("way to select", select_by, get_args(SelectBy))
@@ -72,6 +75,7 @@ class LanguageTool:
                 'give the text role the option select_by = "choice"'
             )
         self._llm, self._style, self._select_by = llm, style, select_by
+        self._max_tokens = max_tokens
         self.model_id = llm.model_id
 
     def select(self, info: str, question: str, options: Sequence[str]) -> str:
@@ -93,13 +97,18 @@ class LanguageTool:
             if by_letter:
                 # No stop string: a chat model may begin with an empty line.
                 prompt = build_choice_prompt(info, question, options)
-                sampling = Sampling(number * CHOICE_TEMPERATURE, number, CHOICE_TOKENS)
+                sampling = Sampling(number * CHOICE_TEMPERATURE, number, self._max_tokens)
             else:
                 prompt = build_select_prompt(info, question, options, self._style)
                 longest = max(self._llm.count_tokens(f" {option}") for option in options)
                 sampling = Sampling(max_tokens=longest + 2, stop=("\n",))
-            reply = self._generate(prompt, sampling)
-            index = parse_choice(reply, options) if by_letter else verbatim(reply, options)
+            completion = self._generate(prompt, sampling)
+            reply = completion.text
+            if by_letter:  # a letter in a cut reply may be one that the model thinks about
+                is_cut = completion.finish_reason == "length"
+                index = None if is_cut else parse_choice(reply, options)
+            else:
+                index = verbatim(reply, options)
             if index is not None:
                 return options[index]
             if _can_score(self._llm):
@@ -123,16 +132,26 @@ class LanguageTool:
         """Return the model's answer to a question, one line unless ``long_answer`` is set.
 
         A long answer is one paragraph.
+
+        Raises:
+            ToolError: the limit cut the reply of a chat model.
         """
         lines = [f"# info: {context}"] if context else []
         prompt = "\n".join([*lines, f"# question: {question}", "# answer:"])
         if self._style == "compact":
             most, stop = (256, "\n\n") if long_answer else (32, "\n")
             sampling = Sampling(max_tokens=most, stop=(stop,))
-            return self._generate(prompt, sampling).strip()
+            return self._generate(prompt, sampling).text.strip()
         # A chat model may begin with an empty line or with its reasoning.
-        sampling = Sampling(max_tokens=ANSWER_TOKENS, stop=("\n# question",))
-        reply = self._generate(prompt, sampling)
+        sampling = Sampling(max_tokens=self._max_tokens, stop=("\n# question",))
+        completion = self._generate(prompt, sampling)
+        reply = completion.text
+        if completion.finish_reason == "length":
+            raise ToolError(
+                f"{self.model_id} was cut off after {completion.completion_tokens} tokens, before "
+                "its answer was complete; ask for less",
+                advice="raise max_tokens of the text role's options",
+            )
         if long_answer:
             return without_reasoning(reply).strip().partition("\n\n")[0]
         return final_answer(reply) or first_line(reply)
@@ -142,11 +161,11 @@ class LanguageTool:
         scores = self._llm.score(prompt, [f" {option}" for option in options])
         return options[max(range(len(options)), key=lambda index: scores[index])]
 
-    def _generate(self, prompt: str, sampling: Sampling) -> str:
+    def _generate(self, prompt: str, sampling: Sampling) -> Completion:
         with sending(1):
             ((completion,),) = self._llm.generate([prompt], sampling)
             charge([completion])
-        return completion.text
+        return completion
 
 
 def _can_score(llm: LLM) -> bool:

@@ -354,10 +354,11 @@ def make_asker(
 
 
 def _reply(context: RunContext, llm: LLM, style: str, prompt: Prompt) -> str:
-    """Return the greedy reply of a language model."""
+    """Return the greedy reply of a language model; "" if the limit cut that of a chat model."""
     seed, stop = context.settings.seed, prompts.STOP[style]
     sampling = Sampling(temperature=0.0, seed=seed, max_tokens=MAX_TOKENS, stop=stop)
-    return context.complete(llm, prompt, sampling).text
+    reply = context.complete(llm, prompt, sampling)
+    return "" if reply.finish_reason == "length" and style == "chat" else reply.text
 
 
 def is_grounded(extracted: str, sources: Sequence[str]) -> bool:

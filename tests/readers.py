@@ -32,6 +32,7 @@ from viper.evaluate.runs.feedback import Feedback, add_feedback, read_feedback
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
 from viper.models.domain import Look
+from viper.models.llm.capabilities import Capabilities, Corrections
 from viper.models.media import media_from, write_mp4
 from viper.profiles import load_profile
 from viper.profiles.exported import ExportedProgram
@@ -114,6 +115,15 @@ def _bank(folder: Path) -> bytes:
     examples = read_bank(next(iter(sorted(BANKS.glob("*.jsonl"))))).items[:3]
     write_bank(folder / "made.jsonl", examples)
     return (folder / "made.jsonl").read_bytes()
+
+
+def _corrections(folder: Path) -> bytes:
+    Corrections(folder / "endpoints.json").put("m@host", Capabilities(refused=("seed",)))
+    return (folder / "endpoints.json").read_bytes()
+
+
+def _read_corrections(path: Path) -> None:
+    Corrections(path).get("m@host", Capabilities())
 
 
 def _pool(folder: Path) -> bytes:
@@ -200,6 +210,7 @@ READERS: Mapping[str, Reader] = {
     "samples": ("samples.db", _stored("samples.db"), _run("samples.db")),
     "feedback": ("feedback.jsonl", _stored("feedback.jsonl"), _run("feedback.jsonl")),
     "bank": ("bank.jsonl", _bank, read_bank),
+    "corrections": ("endpoints.json", _corrections, _read_corrections),
     "pool": ("index.db", _pool, _read_pool),
     "script": ("answer.py", _script, _read_script),
     "profile": ("a.toml", lambda _: shipped_profiles()["endpoint"].read_bytes(),

@@ -24,7 +24,7 @@ _OF_READERS = {
     "data.nlvr": "PNG", "data.plain_pickle": "pickle", "data.source": "CSV, JSON lines",
     "evaluate.answers_file": "table", "evaluate.predictions": "predictions",
     "evaluate.runs.store": "manifest, samples", "evaluate.sample_result": "samples",
-    "models.domain": "look", "models.media": "PNG", "models.media_files": "PNG, MP4",
+    "models.domain": "look", "models.llm.capabilities": "corrections", "models.media": "PNG", "models.media_files": "PNG, MP4",
     "profiles.files": "profile", "profiles.document": "profile", "record": "profile, graph",
     "search.documents": "texts, Markdown, dump", "storage.files": "manifest",
     "storage.json_lines": "feedback, labels, workflows", "storage.sqlite": "samples, pool",

@@ -53,6 +53,7 @@ CALL = ToolCall(
     error="refused",
     line=2,
     taught=("loc: pyramid",),
+    note="one box was dropped",
 )
 TRIAL = Trial(
     index=1,

@@ -49,9 +49,10 @@ class RecordError(ViperError, ValueError):
     code = "record"
 
     def __init__(self, keys: Iterable[str | int], problem: str) -> None:
-        self.keys, self.problem = tuple(keys), problem
+        self.keys = tuple(keys)
         key = ".".join(map(str, self.keys))
         super().__init__(f"{key}: {problem}" if key else problem)
+        self.problem = problem
 
 
 def record_from_json(kind: type[_R], values: Any, *, strict: bool = False) -> _R:

@@ -160,13 +160,16 @@ def test_tokens_bound_it() -> None:
 
 
 def test_time_bounds_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    ticks = iter(range(0, 1_000, 10))
-    # The clock of the budget alone: the sandbox reads the real one.
-    clock = SimpleNamespace(monotonic=lambda: next(ticks))
+    explorer = bench([COUNT, STORE, DONE])
+    # The clock of the budget alone: the sandbox reads the real one. Each request takes 10 s.
+    clock = SimpleNamespace(monotonic=lambda: 10.0 * len(explorer.llm.calls))
     monkeypatch.setattr("viper.strategies.base.time", clock)
-    result = explored([COUNT, STORE, DONE], max_seconds=35.0)
+    result = explorer.ask("how many cubes?", strategy="explore", max_seconds=25.0)
+    assert result.answer is not None and result.answer.info is None  # in time
+    explorer = bench([COUNT, STORE, COUNT, DONE])
+    result = explorer.ask("how many cubes?", strategy="explore", max_seconds=25.0)
     assert result.answer is not None
-    assert result.answer.info["forced"] == "40.0 used of max_seconds 35"
+    assert result.answer.info["forced"] == "30.0 used of max_seconds 25"
 
 
 def test_a_turn_that_never_ends_loses_its_variables_and_no_more() -> None:

@@ -79,7 +79,7 @@ def test_a_model_that_ignores_the_format(
     replies: dict[str, Any] = dict.fromkeys(kinds, PROSE)
     choose = (
         "```python\ndef execute_command(image, question, possible_answers):\n"
-        "    return select_answer('a cube', question, possible_answers)\n```"
+        "    return select_answer('it has corners', question, possible_answers)\n```"
     )
     model = start(**({"program": choose} | replies if more == CHOICE else replies))
     task = ("--task", "ground") if "detector" in more else ()

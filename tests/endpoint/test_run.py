@@ -89,7 +89,7 @@ def test_explore(start: Start, small: Path, capsys: pytest.CaptureFixture[str]) 
     model = start(action=in_turn(*EXPLORED))
     record = run(capsys, small, "--strategy", "explore")
     assert record["answer"] == "A cube"
-    kinds = "caption action boxes action vqa action action action"
+    kinds = "action boxes action vqa action action action"  # no caption: the model sees
     assert model.kinds == kinds.split()
     whole = digests([sent(pixels(small))])
     assert all(digests(each.pictures) == whole for each in model.of("action"))
@@ -131,7 +131,7 @@ def test_seek(start: Start, small: Path, capsys: pytest.CaptureFixture[str]) -> 
     record = run(capsys, small, "--strategy", "seek")
     assert record["answer"] == "a cube"
     assert model.kinds == ["split", "next", "vqa", "verdict"]
-    assert [len(asked.request.pictures) for asked in model.asked] == [0, 0, 1, 0]
+    assert [len(asked.request.pictures) for asked in model.asked] == [0, 1, 1, 0]
     check_counts(record, model)
 
 

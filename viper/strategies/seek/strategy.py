@@ -13,7 +13,7 @@ search goes back to the previous state and does not take the same way again.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -24,8 +24,8 @@ from viper.models.llm.protocol import LLM, Sampling
 from viper.models.llm.replies import without_reasoning
 from viper.prompting import seeking as prompts
 from viper.prompting.seeking import Decision, ResultVerdict, Split
-from viper.schema import Failure, Query, Trial
-from viper.strategies.base import Components, Conclusion, RunContext, StoppedError
+from viper.schema import Failure, Query
+from viper.strategies.base import Components, Conclusion, RunContext, StoppedError, Trials
 from viper.strategies.end_to_end import one_trial
 from viper.strategies.prompts import shown_to
 from viper.strategies.seek import SeekSettings
@@ -378,9 +378,7 @@ class SeekStrategy:
     name = "seek"
     searches_texts = True
 
-    def trials(
-        self, components: Components, context: RunContext
-    ) -> Generator[Trial, None, Conclusion]:
+    def trials(self, components: Components, context: RunContext) -> Trials:
         """Yield one trial; the trace's ``path`` holds the steps.
 
         Raises:

@@ -401,15 +401,12 @@ class SeekStrategy:
 
         def answer(session: ToolSession, query: Query) -> Any | Failure:
             tools = seek_tools(session, make_asker(llm, style, context), style != "compact")
-            show = partial(shown_to, "seeker", components=components, context=context)
+            parts = (tools, llm, style, decisions, path)
             if isinstance(route, TransitionGraph):
-                seeker = Seeker(context, route, tools, llm, style, decisions, path, show=show)
-            else:
-                shipped = TransitionGraph(route.name, {})  # gives the actions their instructions
-                seeker = FixedSeeker(
-                    context, shipped, tools, llm, style, decisions, path, sequence=route
-                )
-            return seeker.seek(query.text)
+                show = partial(shown_to, "seeker", components=components, context=context)
+                return Seeker(context, route, *parts, show=show).seek(query.text)
+            shipped = TransitionGraph(route.name, {})  # gives the actions their instructions
+            return FixedSeeker(context, shipped, *parts, sequence=route).seek(query.text)
 
         yield one_trial(components, context, answer)
         return Conclusion(parts={"path": path})

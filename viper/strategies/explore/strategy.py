@@ -293,16 +293,12 @@ class ExploreStrategy:
         """
         context.check_cancelled()
         llm, style, prompt = self._prompter(components, context)
+        sees = query_prompts.sees_pictures("explorer", components)
         return run_agent(
             components,
             context,
             llm,
-            lambda environment: partial(
-                prompt,
-                ()
-                if query_prompts.sees_pictures("explorer", components)
-                else environment.captions(),
-            ),
+            lambda environment: partial(prompt, () if sees else environment.captions()),
             in_words=style != "compact",
             is_conversation=style == "chat",
             verifier=self._verifier,

@@ -22,6 +22,9 @@ from viper.schema import Example, PixelBox
 # Key of similar examples: task, API, type of query, shape of program.
 Sort = tuple[str, ...]
 
+# Success rate of each sort, by :func:`supports`; None ignores it.
+Support = Mapping[Sort, float] | None
+
 # An answer in the form that is compared: a text, or a box.
 Answered = str | PixelBox
 
@@ -124,9 +127,7 @@ def supports(candidates: Iterable[Candidate]) -> dict[Sort, float]:
     return {sort: len(right[sort]) / (len(sample_ids) + 2) for sort, sample_ids in ids_of.items()}
 
 
-def best_first(
-    examples: Iterable[Example], support: Mapping[Sort, float] | None = None
-) -> list[Example]:
+def best_first(examples: Iterable[Example], support: Support = None) -> list[Example]:
     """Return the examples by merit, taking types of query in turn.
 
     Merit is the score, then the support, then the shorter program, then the earlier seed. Of
@@ -161,9 +162,7 @@ def kept(examples: Iterable[Example], keep: int) -> list[Example]:
     return examples_kept
 
 
-def one_a_sample(
-    examples: Iterable[Example], support: Mapping[Sort, float] | None = None
-) -> list[Example]:
+def one_a_sample(examples: Iterable[Example], support: Support = None) -> list[Example]:
     """Return the best example of each sample; see :func:`best_first`."""
     best: dict[tuple[str, str], Example] = {}
     for example in sorted(examples, key=lambda example: _merit(example, support)):
@@ -200,7 +199,7 @@ def _right(candidate: Candidate) -> bool:
     return candidate.answer is not None and is_correct(candidate.example.score)
 
 
-def _merit(example: Example, support: Mapping[Sort, float] | None) -> tuple[float, float, int, int]:
+def _merit(example: Example, support: Support) -> tuple[float, float, int, int]:
     """Return a sort key that is small for good examples."""
     supported = 0.0 if support is None else support.get(_sort_of(example), 0.0)
     return (-example.score, -supported, len(example.program), example.seed)

@@ -25,7 +25,7 @@ from viper.profiles.exported import ExportedProgram
 from viper.profiles.wiring import Profile
 from viper.reasoner import Reasoner, RunOptions
 from viper.record import RecordError, record_from_json, result_record, trace_from_record
-from viper.schema import Trace, to_json
+from viper.schema import to_json
 from viper.storage.files import write_file
 
 
@@ -181,11 +181,10 @@ def _of_run(folder: Path, sample: str, options: ScriptExportOptions) -> Exported
                     f"sample {sample!r}: its answer is wrong (score {row.score:g}); choose "
                     "another, or give --force"
                 )
-        values = store.trace(sample, options.seed)
-        if values is None:
+        trace = store.read_trace(sample, options.seed)
+        if trace is None:
             raise UsageError(f"sample {sample!r}: no program ran ({row.failure}: {row.message})")
         manifest = store.manifest
-    trace = record_from_json(Trace, values)
     exported = ExportedProgram.of(trace, manifest.document, manifest.models, manifest.routines)
     exported.pinned_profile(trust=options.trust)  # for its checks
     return exported

@@ -76,16 +76,6 @@ class SectionedCommand(click.Command):
                 formatter.write_dl(records)
 
 
-@dataclass(frozen=True, kw_only=True)
-class DataTrust:
-    """The option of commands that read what somebody else may have made."""
-
-    trust: bool = field(default=False, metadata={"option": lambda *_: click.option(
-        "--trust", is_flag=True, cls=Option,
-        help="Run the files of routines and the backends that the data name, outside the sandbox, "
-             "as if they were your own. Without it, data run no code of theirs.")})  # fmt: skip
-
-
 # Range of seeds that stores and random generators accept, with room for offsets.
 SEED = click.IntRange(-(2**31), 2**31)
 
@@ -336,6 +326,17 @@ def workers_field(help_text: str = "Number of samples to answer at the same time
     return option("--workers", section=WORKERS, type=click.IntRange(1, 1024), default=16,
         help=help_text)
 # fmt: on
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataTrust:
+    """The option of commands that read what somebody else may have made."""
+
+    # fmt: off
+    trust: bool = option("--trust", default=False, show_default=False,
+        help="Run the files of routines and the backends that the data name, outside the sandbox, "
+             "as if they were your own. Without it, data run no code of theirs.")
+    # fmt: on
 
 
 @dataclass(frozen=True, kw_only=True)

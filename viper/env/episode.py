@@ -18,6 +18,7 @@ from viper.env.tasks import EnvTask
 from viper.errors import UsageError
 from viper.models.llm.messages import Picture
 from viper.models.media import media_from
+from viper.prompting.builder import entry_point
 from viper.prompting.exploring import FINAL, asked
 from viper.prompting.router import overview
 from viper.prompting.template import MODULE_NAMES, fill
@@ -39,11 +40,6 @@ ENDED = "The episode has ended."
 
 # Policies that learned from programs define a function; it is called for them.
 _DEFINES_ENTRY = re.compile(rf"^def {ENTRY}\(", re.MULTILINE)
-_CALLS = {
-    "image": f"{ENTRY}(image)",
-    "images": f"{ENTRY}(image_list)",
-    "video": f"{ENTRY}(video, question, possible_answers)",
-}
 
 
 @dataclass(frozen=True)
@@ -261,7 +257,8 @@ def with_call(code: str, media: str) -> str:
     """Return code that stores the answer of the program which it defines, if it is one."""
     if FINAL in code or not _DEFINES_ENTRY.search(code):
         return code
-    return f"{code.rstrip()}\n{FINAL} = {_CALLS[media]}"
+    call = entry_point("choice" if media == "video" else "question", media)
+    return f"{code.rstrip()}\n{FINAL} = {call}"
 
 
 def with_exact_tools(components: Components, client: ToolClient) -> Components:

@@ -16,7 +16,6 @@ from viper.env.tasks import EnvTask
 from viper.evaluate.metrics import metric
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
-from viper.record import record_from_json
 from viper.schema import Trace
 from viper.strategies.base import Components
 from viper.strategies.exact import KnowsScenes
@@ -73,8 +72,7 @@ class TrainingData:
 
     def _right(self) -> Iterator[tuple[SampleResult, Trace, str]]:
         for row in self._store.rows():
-            values = self._store.trace(row.sample_id, row.seed) if row.score == 1 else None
-            trace = None if values is None else record_from_json(Trace, values)
+            trace = self._store.read_trace(row.sample_id, row.seed) if row.score == 1 else None
             reason = self._objection(row, trace)
             if reason or trace is None or trace.answering is None:
                 self.left_out[reason] += 1

@@ -26,9 +26,8 @@ from viper.errors import StoreError, ViperError
 from viper.evaluate.intervals import Estimate, mean, proportion, share
 from viper.evaluate.runs.store import RunStore, samples_of_run
 from viper.prompting.exploring import FINAL
-from viper.record import record_from_json
 from viper.sandbox import Sandbox
-from viper.schema import Failure, ToolCall, Trace
+from viper.schema import Failure, ToolCall
 from viper.strategies.answers import is_desired, read_answer
 from viper.strategies.exact import ExactInput, KnowsTruth
 from viper.strategies.explore.code import view
@@ -299,8 +298,7 @@ def run_awareness(store: RunStore, max_reruns: int = MAX_RERUNS) -> Awareness | 
     """
     explored = []
     for result in store.rows():
-        values = store.trace(result.sample_id, result.seed)
-        trace = record_from_json(Trace, values) if values is not None else None
+        trace = store.read_trace(result.sample_id, result.seed)
         if trace is None or not trace.turns:
             continue
         outcome = "right" if is_correct(result.score) else "wrong"

@@ -15,8 +15,6 @@ from viper.agreement import is_correct
 from viper.errors import UsageError
 from viper.evaluate.intervals import Estimate, Floats, share
 from viper.evaluate.runs.store import RunStore
-from viper.record import record_from_json
-from viper.schema import Trace
 from viper.strategies.confidence import UNCALIBRATED, Confidence, features, probability
 
 # Each of ten folds must hold an answer or so of either kind, or its fit says nothing about them.
@@ -44,9 +42,9 @@ def labelled_answers(store: RunStore) -> list[Labelled]:
     """Return the answers of a stored run; those without a trace or a confidence are left out."""
     answers = []
     for row in store.rows():
-        trace = store.trace(row.sample_id, row.seed) if row.prediction is not None else None
+        trace = store.read_trace(row.sample_id, row.seed) if row.prediction is not None else None
         if trace is not None:
-            values = features(record_from_json(Trace, trace))
+            values = features(trace)
             if UNCALIBRATED not in values:
                 answers.append(Labelled(values, is_correct(row.score)))
     return answers

@@ -10,7 +10,7 @@ in particular.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
@@ -52,34 +52,17 @@ _IN_WORDS = (
 _NOT_OPEN = rf"(?! (?:{_WHICH}|how)\b| you(?:$| help\b| (?:please )?{_IN_WORDS}\b))"
 _PLACED = "(?:(?:at|in|on|into|to|towards?|from|of|by|with|near|under|behind) )?"
 # Beginnings of clauses that ask, the first that matches counts.
-_HEADS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
-    (
-        "number",
-        re.compile(rf"how many\b|{_ADD}\b|(?:(?:what(?:'s| is) )?the )?(?:number|count) of\b"),
-    ),
-    (
-        "color",
-        re.compile(
-            rf"{_WHICH}(?:'s| is| are)?(?: the| its)? colou?rs?\b|(?:the )?colou?rs? of|"
-            rf"{_WHICH}(?:'s| is| are) [^,]*\bcolou?r$"
-        ),
-    ),
-    ("time", re.compile(rf"when\b(?!.*,)|(?:at|in) {_WHICH} (?:time|second|moment|frame)\b")),
-    ("two", re.compile(rf"(?:{_WHICH}|who)(?:'re| are)?(?: the)? two\b")),
-    (
-        "thing",
-        re.compile(
-            rf"(?:{_PLACED}{_WHICH}{_NO_REMARK}|{_PLACED}who(?:se|m)?|where|why|how)(?:'s|'re)?\b"
-        ),
-    ),
-    (
-        "yes/no",
-        re.compile(
-            rf"{_VERB}{_NOT_OPEN}|whether\b|(?<=me |ow |ck |ut )if\b|true or|any(?! idea| clue)\b|"
-            r"(?:(?:the )?same|(?:more|fewer|less) .*\bthan) "
-        ),
-    ),
-)
+_BEGINNINGS: Mapping[Kind, str] = {
+    "number": rf"how many\b|{_ADD}\b|(?:(?:what(?:'s| is) )?the )?(?:number|count) of\b",
+    "color": rf"{_WHICH}(?:'s| is| are)?(?: the| its)? colou?rs?\b|(?:the )?colou?rs? of|"
+    rf"{_WHICH}(?:'s| is| are) [^,]*\bcolou?r$",
+    "time": rf"when\b(?!.*,)|(?:at|in) {_WHICH} (?:time|second|moment|frame)\b",
+    "two": rf"(?:{_WHICH}|who)(?:'re| are)?(?: the)? two\b",
+    "thing": rf"(?:{_PLACED}{_WHICH}{_NO_REMARK}|{_PLACED}who(?:se|m)?|where|why|how)(?:'s|'re)?\b",
+    "yes/no": rf"{_VERB}{_NOT_OPEN}|whether\b|(?<=me |ow |ck |ut )if\b|true or|"
+    r"any(?! idea| clue)\b|(?:(?:the )?same|(?:more|fewer|less) .*\bthan) ",
+}
+_HEADS = {kind: re.compile(beginning) for kind, beginning in _BEGINNINGS.items()}
 
 # A question within a clause: the leftmost cube is what color?
 _LATER = re.compile(r"\b(?:(how many)|(?:what|which) colou?r)\b|^(?:[\w'-]+ ){1,3}colou?r$")
@@ -230,7 +213,7 @@ def _of_sentence(text: str) -> ExpectedAnswer | None:
     for clause in (0, *(pause.end() for pause in _CLAUSE.finditer(text))):
         opening = _OPENING.match(text, clause)
         start = opening.end() if opening else clause
-        for kind, head in _HEADS:
+        for kind, head in _HEADS.items():
             if head.match(text, start):
                 return _expected(kind, text[start:])
     if later := _LATER.search(text):

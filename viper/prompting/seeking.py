@@ -62,13 +62,6 @@ PLACEHOLDER = "#"
 # A small model would go on with the next prompt of its training.
 STOP: Mapping[str, tuple[str, ...]] = {"compact": ("\n\n",), "full": (), "chat": ()}
 
-# What planners are told about the picture.
-SIGHT = (
-    "You see the picture: let it guide which action and which object to choose, and doubt findings "
-    "that it contradicts. The answer must come from the actions."
-)
-NO_SIGHT = "You see no pixels; only the actions tell you what is there."
-
 Kind = Literal["uninformative", "informative", "answer"]
 
 
@@ -186,7 +179,7 @@ def plan_prompt(
         "seek_plan",
         style,
         actions=actions,
-        sight=SIGHT if sees else NO_SIGHT,
+        sight=fill("seek_seen" if sees else "seek_blind", {}).strip(),
         demonstrations=f"## Examples\n\n{demonstrations}" if examples else "",
         outcome=f"{outcome}\n\n" if outcome else "",
         original=f"The whole question: {one_line(original)}\n\n" if original else "",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -313,6 +313,10 @@ class Conclusion:
     examples_shown: tuple[str, ...] = ()
     examples_left_out: int = 0
     parts: Mapping[str, Any] = field(default_factory=dict)
+
+
+# The trials of a run as they happen; the generator returns what is known beside them.
+Trials = Generator[Trial, None, Conclusion]
 
 
 def answering_trial(trials: Iterable[Trial]) -> Trial | None:

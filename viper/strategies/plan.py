@@ -11,7 +11,7 @@ prompt, those most like the query. Differs: CLOVA does not correct itself while 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
@@ -20,7 +20,7 @@ from viper.models.llm.messages import Prompt, as_text
 from viper.models.llm.protocol import LLM
 from viper.prompting.plans import PLAN_STOP, build_plan_prompt, read_plan
 from viper.schema import Failure, Trial
-from viper.strategies.base import Components, Conclusion, RunContext, StoppedError
+from viper.strategies.base import Components, RunContext, StoppedError, Trials
 from viper.strategies.examples import Demonstration, ExampleRequest, Part, PlanSettings
 from viper.strategies.program import (
     MAX_RESAMPLES,
@@ -54,9 +54,7 @@ class PlanStrategy:
     def __init__(self, plan: str | None = None) -> None:
         self._plan = plan
 
-    def trials(
-        self, components: Components, context: RunContext
-    ) -> Generator[Trial, None, Conclusion]:
+    def trials(self, components: Components, context: RunContext) -> Trials:
         """Yield the trials in order, each with its plan; see
         :func:`viper.strategies.program.run_with_corrections`.
 

@@ -35,6 +35,7 @@ from viper.strategies.base import (
     Conclusion,
     RunContext,
     StoppedError,
+    Trials,
     failure_of,
 )
 from viper.strategies.prompts import AttemptNumber, WriterPrompt, write_prompt
@@ -120,9 +121,7 @@ class ProgramStrategy:
     name = "program"
     writes_programs = True
 
-    def trials(
-        self, components: Components, context: RunContext
-    ) -> Generator[Trial, None, Conclusion]:
+    def trials(self, components: Components, context: RunContext) -> Trials:
         """Return the trials in order; see :func:`run_with_corrections`.
 
         Raises:
@@ -133,7 +132,7 @@ class ProgramStrategy:
 
 def run_with_corrections(
     components: Components, context: RunContext, prompter: PromptBuilder
-) -> Generator[Trial, None, Conclusion]:
+) -> Trials:
     """Yield trials in order, including re-runs by self-tuning, until one answers.
 
     With several votes this holds for each vote, and the conclusion names the trial with the winning

@@ -43,14 +43,8 @@ _DIRECTED = re.compile(
     r"close|pick|put|push|pull|come|go|rise|become)\w*",
     re.IGNORECASE,
 )
-_OPPOSITES = {
-    "left": "right",
-    "right": "left",
-    "before": "after",
-    "after": "before",
-    "first": "last",
-    "last": "first",
-}
+_OPPOSITES = {"left": "right", "before": "after", "first": "last"}
+_OPPOSITES |= {other: word for word, other in _OPPOSITES.items()}
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import Any
 
 from viper.agreement import SAME_BOX, box_iou, normalise_answer
 from viper.schema import Answer, Trial
-from viper.strategies.base import Conclusion, StoppedError
+from viper.strategies.base import Conclusion, StoppedError, Trials
 from viper.strategies.settings import RunSettings
 
 # Least number of programs that are written for verification: of two, none has a majority.
@@ -34,7 +34,7 @@ Round = Callable[[int], Generator[Trial, None, Trial | None]]
 Group = tuple[int, ...]
 
 
-def answer_by_vote(settings: RunSettings, answer_once: Round) -> Generator[Trial, None, Conclusion]:
+def answer_by_vote(settings: RunSettings, answer_once: Round) -> Trials:
     """Yield the trials of as many rounds as needed; the conclusion names the winner.
 
     A round without an answer casts no vote. The rounds end if a further one cannot change the

@@ -24,7 +24,6 @@ from viper.evaluate.runs.learning_record import Journal
 from viper.evaluate.runs.store import RunStore, samples_of_run
 from viper.models.media import media_from
 from viper.reasoner import Reasoner, RunOptions
-from viper.record import record_from_json
 from viper.schema import Answer, Trace
 from viper.storage.json_lines import append_line, dumps, read_lines
 from viper.strategies.answers import is_desired
@@ -228,11 +227,10 @@ def feedback_cases(
         try:
             if not answers:
                 raise UsageError(COMMENT_ALONE)
-            values = store.trace(name, seed)
-            if values is None or name not in samples:
+            trace = store.read_trace(name, seed)
+            if trace is None or name not in samples:
                 raise UsageError("its trace or its picture is not there")
             media = media_from(samples[name].load())
-            trace = record_from_json(Trace, values)
             case = Case.of(trace, media, answers[-1], "\n".join(comments), trace.plan or "")
             if case is None:
                 raise UsageError("no program was written for it")

@@ -26,8 +26,7 @@ from viper.api.spec import api_hash
 from viper.data.sample import Sample, kind_of
 from viper.errors import UsageError
 from viper.evaluate.runs.store import RunStore
-from viper.record import record_from_json
-from viper.schema import Example, Trace
+from viper.schema import Example
 from viper.strategies.critique import Critique
 from viper.strategies.demonstration_pool import PoolExample, pool_example
 from viper.strategies.examples import PARTS, Part
@@ -64,8 +63,8 @@ def solved_samples(
     for result in store.rows():
         if result.failure is not None or not is_correct(result.score):
             continue
-        values = store.trace(result.sample_id, result.seed)
-        if values is None:
+        trace = store.read_trace(result.sample_id, result.seed)
+        if trace is None:
             continue
         sample = by_id[result.sample_id]
         entries = source.library.api_set(source.api).entries(query_for_prompt(sample.query).task)
@@ -77,7 +76,7 @@ def solved_samples(
             source.evaluation.spec.split or "",
         )
         with suppress(UsageError):  # too long for a demonstration
-            examples = demonstrations_of(record_from_json(Trace, values), origin)
+            examples = demonstrations_of(trace, origin)
             if examples:
                 solved.append(SolvedSample(sample, tuple(examples)))
     return solved

@@ -48,7 +48,7 @@ from viper.tuning.tool_updates import CallSource, ToolUpdates, has_learned
 
 @dataclass(frozen=True)
 class ExampleOrigin:
-    """Origin that an example records; see :class:`viper.schema.Example`."""
+    """Fields of :class:`viper.schema.Example` about the origin of an example."""
 
     llm: str
     api_hash: str
@@ -82,13 +82,9 @@ def demonstrations_of(
         score=1.0,
         sample_id=trace.query.sample_id or "",
         seed=trace.seed,
-        llm=origin.llm,
-        api_hash=origin.api_hash,
         plan=trial.plan,
         options=query.options,
-        kind=origin.kind,
-        set=origin.set,
-        split=origin.split,
+        **vars(origin),
     )
     if wrong is not None:
         base = replace(base, polarity="incorrect", critique=wrong.reason, score=0.0)

@@ -29,7 +29,6 @@ from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import Prediction, SampleResult
 from viper.models.media import Media, media_from
 from viper.reasoner import Reasoner, RunOptions
-from viper.record import record_from_json
 from viper.schema import Answer, Trace
 from viper.strategies.demonstration_pool import PoolExample
 from viper.tuning.learner import Learner, LearningTask, ScoredAnswer, showing
@@ -142,8 +141,7 @@ class LearningLoop:
         """Return the item's result and trace from the store, or compute them."""
         result = self.store.row(*item.key)
         if result is not None:
-            values = self.store.trace(*item.key)
-            return result, None if values is None else record_from_json(Trace, values)
+            return result, self.store.read_trace(*item.key)
         done = self.runner.answer(item, cancel)
         if done is None:
             raise CancelledError("learning was cancelled")

@@ -57,16 +57,11 @@ _OPPOSITES = (
 )
 
 
-def _both_ways(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
-    opposites: dict[str, str] = {}
-    for word, other in pairs:
-        opposites.setdefault(word, other)
-        opposites.setdefault(other, word)
-    return opposites
-
-
-# Words of place, order and extent, each with its opposite.
-OPPOSITES = _both_ways(_OPPOSITES)
+# Words of place, order and extent, each with its opposite; of several opposites the first counts.
+OPPOSITES: dict[str, str] = {}
+for _word, _other in _OPPOSITES:
+    OPPOSITES.setdefault(_word, _other)
+    OPPOSITES.setdefault(_other, _word)
 
 _NUMBERED = re.compile(r"^\s*\d+\.\s+")
 _REFERENCE = re.compile(r"\b(steps?\s+)(\d+(?:(?:,\s*|\s+and\s+|,\s+and\s+|\s+or\s+)\d+)*)", re.I)

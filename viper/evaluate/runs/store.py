@@ -25,7 +25,7 @@ from viper.data.sample import DatasetSpec, MediaFiles, Sample
 from viper.errors import StoreError, UsageError
 from viper.evaluate.runs.manifest import Manifest, differences, samples_hash
 from viper.evaluate.sample_result import INSERT, ROW_COLUMNS, RUN, SampleResult, row_from, values_of
-from viper.record import RecordError
+from viper.record import RecordError, record_from_json
 from viper.schema import Trace
 from viper.storage.files import WriterLock, file_errors, write_file
 from viper.storage.json_lines import append_line, dumps, read_lines
@@ -253,6 +253,15 @@ class RunStore:
         lines = self._select(f"SELECT trace {_FROM_ONE}", (sample_id, seed))
         with self._cells():
             return json.loads(lines[0][0]) if lines and lines[0][0] is not None else None
+
+    def read_trace(self, sample_id: str, seed: int) -> Trace | None:
+        """Return the trace of a sample, or None.
+
+        Raises:
+            RecordError: the stored values are no trace.
+        """
+        values = self.trace(sample_id, seed)
+        return None if values is None else record_from_json(Trace, values)
 
     def sessions(self) -> list[dict[str, Any]]:
         """Return when the run was begun and resumed, with revision and arguments."""

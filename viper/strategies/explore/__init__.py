@@ -12,13 +12,11 @@ from viper.strategies.settings import Settings, setting
 class ExploreSettings(Settings):
     """Settings of strategy ``explore``; at the last turn the best answer so far counts."""
 
-    max_turns: int = setting(
-        12,
+    # fmt: off
+    max_turns: int = setting(12,
         "Maximum number of turns for one query; then the best answer so far counts.",
-        least=1,
-        most=1_000,
-        metavar="N",
-    )
+        least=1, most=1_000, metavar="N")
+    # fmt: on
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import ast
 import re
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -31,10 +31,10 @@ from viper.prompting.exploring import FINAL, Action, Step
 from viper.prompting.extract import syntax_tree
 from viper.prompting.feedback import hint_at
 from viper.prompting.select import parse_choice
-from viper.schema import Answer, Failure, Trial, Turn, Usage
+from viper.schema import Answer, Failure, Turn, Usage
 from viper.strategies import prompts as query_prompts
 from viper.strategies.answers import read_answer
-from viper.strategies.base import Components, Conclusion, RunContext, StoppedError
+from viper.strategies.base import Components, Conclusion, RunContext, StoppedError, Trials
 from viper.strategies.end_to_end import trial_without_program
 from viper.strategies.explore import ExploreSettings, LookSettings
 from viper.strategies.explore.environment import CodeResult, Environment
@@ -222,7 +222,7 @@ def run_agent(
     llm: LLM,
     prompts: Callable[[Environment], PromptAfter],
     **manner: Any,
-) -> Generator[Trial, None, Conclusion]:
+) -> Trials:
     """Run an agent to its end and yield its trial.
 
     Args:
@@ -284,9 +284,7 @@ class ExploreStrategy:
     def __init__(self, verifier: Verifier | None = None, hint: str = "") -> None:
         self._verifier, self._hint = verifier, hint
 
-    def trials(
-        self, components: Components, context: RunContext
-    ) -> Generator[Trial, None, Conclusion]:
+    def trials(self, components: Components, context: RunContext) -> Trials:
         """Yield one trial without a program; the trace's ``turns`` holds its turns.
 
         Raises:
@@ -295,16 +293,12 @@ class ExploreStrategy:
         """
         context.check_cancelled()
         llm, style, prompt = self._prompter(components, context)
+        sees = query_prompts.sees_pictures("explorer", components)
         return run_agent(
             components,
             context,
             llm,
-            lambda environment: partial(
-                prompt,
-                ()
-                if query_prompts.sees_pictures("explorer", components)
-                else environment.captions(),
-            ),
+            lambda environment: partial(prompt, () if sees else environment.captions()),
             in_words=style != "compact",
             is_conversation=style == "chat",
             verifier=self._verifier,
@@ -346,9 +340,7 @@ class LookStrategy:
 
     name = "look"
 
-    def trials(
-        self, components: Components, context: RunContext
-    ) -> Generator[Trial, None, Conclusion]:
+    def trials(self, components: Components, context: RunContext) -> Trials:
         """Yield one trial without a program; the trace's ``turns`` holds its turns.
 
         Raises:

@@ -17,31 +17,19 @@ class SeekSettings(Settings):
         UsageError: a number out of range.
     """
 
-    graph: str = setting(
-        "avis",
+    # fmt: off
+    graph: str = setting("avis",
         "Transition graph: which action may follow which; every allows all actions.",
-        metavar="NAME|FILE.toml",
-        is_path=True,
-        http=False,
-    )
-    decisions: str = setting(
-        "",
-        "Decisions of people, shown to the model as examples.",
-        metavar="FILE.jsonl",
-        is_path=True,
-        http=False,
-    )
-    max_steps: int = setting(
-        16, "Maximum number of actions for one query.", least=1, most=1_000, metavar="N"
-    )
-    without_actions: tuple[str, ...] = setting(
-        (),
+        metavar="NAME|FILE.toml", is_path=True, http=False)
+    decisions: str = setting("", "Decisions of people, shown to the model as examples.",
+        metavar="FILE.jsonl", is_path=True, http=False)
+    max_steps: int = setting(16, "Maximum number of actions for one query.",
+        least=1, most=1_000, metavar="N")
+    without_actions: tuple[str, ...] = setting((),
         "Leave out an action or a group of actions (seeing, object, search, llm).",
-        choices=(*ACTIONS, *GROUPS),
-        kind="action or group of actions",
-        flag="--without",
-        metavar="ACTION",
-    )
+        choices=(*ACTIONS, *GROUPS), kind="action or group of actions", flag="--without",
+        metavar="ACTION")
+    # fmt: on
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -13,7 +13,7 @@ search goes back to the previous state and does not take the same way again.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -24,8 +24,8 @@ from viper.models.llm.protocol import LLM, Sampling
 from viper.models.llm.replies import without_reasoning
 from viper.prompting import seeking as prompts
 from viper.prompting.seeking import Decision, ResultVerdict, Split
-from viper.schema import Failure, Query, Trial
-from viper.strategies.base import Components, Conclusion, RunContext, StoppedError
+from viper.schema import Failure, Query
+from viper.strategies.base import Components, Conclusion, RunContext, StoppedError, Trials
 from viper.strategies.end_to_end import one_trial
 from viper.strategies.prompts import shown_to
 from viper.strategies.seek import SeekSettings
@@ -379,9 +379,7 @@ class SeekStrategy:
     name = "seek"
     searches_texts = True
 
-    def trials(
-        self, components: Components, context: RunContext
-    ) -> Generator[Trial, None, Conclusion]:
+    def trials(self, components: Components, context: RunContext) -> Trials:
         """Yield one trial; the trace's ``path`` holds the steps.
 
         Raises:
@@ -404,15 +402,12 @@ class SeekStrategy:
 
         def answer(session: ToolSession, query: Query) -> Any | Failure:
             tools = seek_tools(session, make_asker(llm, style, context), style != "compact")
-            show = partial(shown_to, "seeker", components=components, context=context)
+            parts = (tools, llm, style, decisions, path)
             if isinstance(route, TransitionGraph):
-                seeker = Seeker(context, route, tools, llm, style, decisions, path, show=show)
-            else:
-                shipped = TransitionGraph(route.name, {})  # gives the actions their instructions
-                seeker = FixedSeeker(
-                    context, shipped, tools, llm, style, decisions, path, sequence=route
-                )
-            return seeker.seek(query.text)
+                show = partial(shown_to, "seeker", components=components, context=context)
+                return Seeker(context, route, *parts, show=show).seek(query.text)
+            shipped = TransitionGraph(route.name, {})  # gives the actions their instructions
+            return FixedSeeker(context, shipped, *parts, sequence=route).seek(query.text)
 
         yield one_trial(components, context, answer)
         return Conclusion(parts={"path": path})

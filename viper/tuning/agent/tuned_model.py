@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from importlib import resources
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import tomlkit
@@ -139,25 +141,18 @@ def model_card(
         "\n".join(f"- {key}: {value}" for key, value in each.items())
         for each in (data, asdict(settings))
     )
-    parts = [
-        f"# {name}",
-        f"An agent for viper's strategy `explore`, tuned from {base}"
-        f"{' with an adapter' if tuned.adapter else ''} on its own workflows (DWIM, 2025): "
-        f"{_LEARNED[str(data['variant'])]}.",
-        f"```\n{command}\n```",
-        "## Data",
-        f"{len(workflows)} workflows of {', '.join(f'{n} of {key}' for key, n in sets.items())}: "
-        f"{', '.join(f'{count} {what}' for what, count in outcomes.most_common())}. "
-        "Learned from: those that ended right.",
-        facts,
-        "## Settings",
-        settings_used,
-        "## Loss",
-        f"{first:.4f} over the first ten steps, {last:.4f} over the last ten; that of each step "
-        "stands in the work folder's losses.jsonl.",
-        "## Scores",
-        scores,
-        "`viper eval SET --strategy explore --profile profile.toml` measures its answers; samples "
-        "that it learned from say nothing.",
-    ]
-    return "\n\n".join(parts) + "\n"
+    template = (resources.files(__package__ or "") / "model_card.md").read_text("utf-8")
+    return Template(template).substitute(
+        name=name,
+        base=f"{base} with an adapter" if tuned.adapter else base,
+        learned=_LEARNED[str(data["variant"])],
+        command=command,
+        count=len(workflows),
+        sets=", ".join(f"{n} of {key}" for key, n in sets.items()),
+        outcomes=", ".join(f"{count} {what}" for what, count in outcomes.most_common()),
+        facts=facts,
+        settings=settings_used,
+        first=f"{first:.4f}",
+        last=f"{last:.4f}",
+        scores=scores,
+    )

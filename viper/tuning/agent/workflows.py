@@ -326,14 +326,11 @@ def _unanswered(sample: Sample, settings: WorkflowSettings, error: str = "") -> 
 
 def _sum(first: Usage, second: Usage) -> Usage:
     """Add two usages. Unknown costs in dollars are left out."""
-    costs = [cost for cost in (first.cost_usd, second.cost_usd) if cost is not None]
-    return Usage(
-        first.llm_calls + second.llm_calls,
-        first.prompt_tokens + second.prompt_tokens,
-        first.completion_tokens + second.completion_tokens,
-        first.model_calls + second.model_calls,
-        sum(costs) if costs else None,
-    )
+    sums = dict(vars(first))
+    for name, count in vars(second).items():
+        if count is not None:
+            sums[name] = (sums[name] or 0) + count
+    return Usage(**sums)
 
 
 def utilisation(workflows: Sequence[Workflow]) -> tuple[Estimate, float]:

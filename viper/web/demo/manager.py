@@ -39,7 +39,6 @@ from viper.evaluate.runs.store import (
 from viper.evaluate.sample_result import SampleResult
 from viper.models.media import Media, media_from
 from viper.reasoner import Reasoner, RunOptions
-from viper.record import record_from_json
 from viper.schema import Failure, Query, Trace, Trial
 from viper.serve.jobs import Loading
 from viper.storage.files import file_errors
@@ -181,12 +180,10 @@ class DemoRun:
             UsageError: there is no such answer.
             MediaError: its picture is missing.
         """
-        result, values = self.row(sample_id), self.store.trace(sample_id, SEED)
-        if values is None:
+        result, trace = self.row(sample_id), self.store.read_trace(sample_id, SEED)
+        if trace is None:
             raise UsageError(f"nothing ran for {sample_id!r}")
-        return record_from_json(Trace, values), media_from(
-            kept_sample(self.store.folder, result).load()
-        )
+        return trace, media_from(kept_sample(self.store.folder, result).load())
 
 
 def check_folder(folder: Path) -> None:

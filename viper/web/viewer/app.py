@@ -30,8 +30,6 @@ from viper.evaluate.reports.tables import with_interval
 from viper.evaluate.runs import feedback
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
-from viper.record import record_from_json
-from viper.schema import Trace
 from viper.serve.gate import AccessRules
 from viper.strategies.replay import Replayer
 from viper.web.behind_token import behind_token, form_of
@@ -236,8 +234,8 @@ def _trace(viewer: Viewer, request: Request, again: Mapping[str, str] | None = N
     """
     shelf = _shelf(viewer, request)
     result = _row(shelf, request)
-    values = shelf.store.trace(result.sample_id, result.seed)
-    if values is None:
+    trace = shelf.store.read_trace(result.sample_id, result.seed)
+    if trace is None:
         raise HTTPException(404, "nothing ran for this sample: there is no trace")
     shelf.gallery.wait(30)
     media = shelf.gallery.media(result.sample_id)
@@ -250,7 +248,7 @@ def _trace(viewer: Viewer, request: Request, again: Mapping[str, str] | None = N
         known=_remarks(shelf.store.folder, result),
         **(again or {}),
     )
-    trace, extras = record_from_json(Trace, values), Extras(back="./", saying=form)
+    extras = Extras(back="./", saying=form)
     page = sample_page(shelf.store, result, trace, media, viewer.replayer, extras)
     return HTMLResponse(page, 400 if again else 200, headers=_IN_OUR_FRAMES)
 

@@ -118,6 +118,16 @@ class Media:
         self.pixels(image_id)
         return Origin(image_id)
 
+    def add_edit(self, pixels: Pixels, image_id: str, x: int, y: int, **more: Any) -> str:
+        """Store a picture that was made from a part of another one, and return its name.
+
+        Args:
+            x, y: the part's top-left corner in the other picture.
+            more: further arguments of :meth:`viper.models.edited.Edits.add`.
+        """
+        base = self.origin(image_id)
+        return self.edits.add(pixels, Origin(base.image_id, base.x + x, base.y + y), **more)
+
     def content_hash(self, media_id: str) -> str:
         """Return a hash of the pixels of an image id, or of the whole video for ``video0``.
 

@@ -19,7 +19,6 @@ import numpy as np
 
 from viper.api.registry import Routine
 from viper.errors import CancelledError, ToolError, ViperError
-from viper.models.edited import Origin
 from viper.models.llm.messages import MAX_PIXELS, Picture
 from viper.models.llm.protocol import NO_PAYER, Payer
 from viper.models.media import Media
@@ -240,8 +239,8 @@ class ToolSession:
             picture = self.media.pixels(name)[y0:y1, x0:x1]
             if is_large:
                 picture = np.asarray(Picture(picture).fitted(self.max_shown_pixels))
-            base, size = self.media.origin(name), (picture.shape[1], picture.shape[0])
-            name = self.media.edits.add(picture, Origin(base.image_id, base.x + x0, base.y + y0))
+            name = self.media.add_edit(picture, name, x0, y0)
+            size = (picture.shape[1], picture.shape[0])
         self._now.shown_picture = Ref("image", (name, *size))
 
     def without_model(self, key: tuple[Any, ...], compute: Callable[[], Any]) -> Any:

@@ -8,7 +8,6 @@ decided on. What happened meanwhile is written into the log as one :class:`~vipe
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from viper.api.registry import Routine
-from viper.errors import CancelledError, ToolError, ViperError
+from viper.errors import ToolError, ViperError
 from viper.models.llm.messages import MAX_PIXELS, Picture
 from viper.models.llm.protocol import NO_PAYER, Payer
 from viper.models.media import Media
@@ -123,11 +122,10 @@ class ToolSession:
         media: Media,
         thresholds: dict[str, float],
         overrides: dict[int, Any],
-        cancel: threading.Event | None,
         payer: Payer = NO_PAYER,
     ) -> None:
         self.toolbox, self.media, self.thresholds = toolbox, media, thresholds
-        self._overrides, self._cancel, self._payer = overrides, cancel, payer
+        self._overrides, self._payer = overrides, payer
         self.calls: list[ToolCall] = []
         self.model_calls = 0
         self.look_for: tuple[str, ...] = ()
@@ -144,7 +142,6 @@ class ToolSession:
             ToolError: unknown tool, wrong arguments, or a model that failed.
             CancelledError: the run was cancelled.
         """
-        self._check_not_cancelled()
         self._payer.check_running()
         index, started = len(self.calls), time.perf_counter()
         now = self._now = _CurrentCall()
@@ -179,10 +176,6 @@ class ToolSession:
                     note=now.note,
                 )
             )
-
-    def _check_not_cancelled(self) -> None:
-        if self._cancel is not None and self._cancel.is_set():
-            raise CancelledError("the run was cancelled")
 
     # The methods below are for the tools.
 
@@ -334,7 +327,7 @@ class ToolSession:
         model_id = self.toolbox.models.trait(role, "model_id")
 
         def ask() -> Any:
-            self._check_not_cancelled()  # one call of a program may ask a model many times
+            self._payer.check_running()  # one call of a program may ask a model many times
             if self.toolbox.models.trait(role, "asks_language_model", False):
                 self._payer.check_budget()
             return self.toolbox.ask(role, operation, *arguments(), payer=self._payer, **named)

@@ -333,10 +333,3 @@ def write_mp4(path: Path, frames: NDArray[np.uint8], quality: int = 16) -> None:
             container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
         container.mux(stream.encode())
     part.replace(path)
-
-
-def read_mp4(path: Path) -> NDArray[np.uint8]:
-    """Return all frames of a file written by :func:`write_mp4`, ``uint8 [T, H, W, 3]``."""
-    with av.open(str(path)) as container:
-        container.streams.video[0].thread_count = 1
-        return np.stack([f.to_ndarray(format="rgb24") for f in container.decode(video=0)])

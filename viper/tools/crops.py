@@ -9,7 +9,6 @@ import math
 
 import numpy as np
 
-from viper.models.vision.image_processing import square_part
 from viper.models.vision.roles import Floats, Pixels
 from viper.schema import PixelBox
 
@@ -70,7 +69,9 @@ def object_crop(image: Pixels, pixel_box: PixelBox, margin: float = DEFAULT_MARG
     side = max(1, math.ceil(padded_side))
     left = round((x0 + x1 - side) / 2)
     top = round((y0 + y1 - side) / 2)
-    return square_part(image, left, top, side)
+    columns = np.clip(np.arange(left, left + side), 0, width - 1)
+    rows = np.clip(np.arange(top, top + side), 0, height - 1)
+    return np.ascontiguousarray(image[rows[:, None], columns[None, :]])
 
 
 def box_depth(depth: Floats, pixel_box: PixelBox) -> float:

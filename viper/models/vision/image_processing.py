@@ -7,15 +7,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from viper.models.libraries import Image
 from viper.models.vision.roles import Pixels
-
-Value = TypeVar("Value", bound=np.generic)
 
 # Pictures thinner than this are padded: processors that keep the aspect would round a side to 0,
 # and some networks need as many places as they propose boxes.
@@ -24,17 +21,6 @@ MAX_ASPECT = 16
 # A picture with this side is averaged before a processor scales it down, since some take 25 seconds
 # and 3 GB for 12 megapixels. Smaller ones are not, so that scores of data sets stay as they are.
 _LARGE_SIDE = 1_500
-
-
-def square_part(array: NDArray[Value], left: int, top: int, side: int) -> NDArray[Value]:
-    """Return a square ``[side, side, ...]`` of an array ``[H, W, ...]``.
-
-    Beyond the array its border is repeated.
-    """
-    steps, (height, width) = np.arange(side), array.shape[:2]
-    rows = np.clip(top + steps, 0, height - 1)
-    columns = np.clip(left + steps, 0, width - 1)
-    return np.ascontiguousarray(array[rows[:, None], columns[None, :]])
 
 
 def preprocess(image_processor: Any, images: Sequence[Pixels], **how: Any) -> Any:

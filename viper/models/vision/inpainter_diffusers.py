@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,6 @@ from viper.models.loading import (
 )
 from viper.models.vision.adapter_inpainter import NO_PROMPT, InpainterTraining, encode_adapted
 from viper.models.vision.boxes import mask_box
-from viper.models.vision.image_processing import Value, square_part
 from viper.models.vision.roles import Mask, Pixels
 from viper.models.vision.soft_prompts import LearnedPrompt
 
@@ -40,6 +39,8 @@ STEPS, GUIDANCE = 50, 7.5
 # Context on each side of the masked part, as a share of its longer side: enough to see the light
 # and the ground, while the part still fills two thirds of the square's side.
 PADDING = 0.25
+
+Value = TypeVar("Value", bound=np.generic)
 
 
 class DiffusersInpainter(LocalModel):
@@ -267,7 +268,10 @@ class Window:
 
         Border pixels are repeated beyond the array.
         """
-        return square_part(array, self.left, self.top, self.side)
+        steps, (height, width) = np.arange(self.side), array.shape[:2]
+        rows = np.clip(self.top + steps, 0, height - 1)
+        columns = np.clip(self.left + steps, 0, width - 1)
+        return np.ascontiguousarray(array[rows[:, None], columns[None, :]])
 
     def paste(self, pixels: Pixels, mask: Mask, painted: Pixels) -> Pixels:
         """Return a copy of a picture with the square's pixels where the mask is True.

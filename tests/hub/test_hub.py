@@ -390,10 +390,11 @@ def test_no_hub_lists_every_missing_model_at_once(
 def test_silent_hub_is_given_up_within_the_time_limit(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.setattr("viper.models.hub._ANSWER_S", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections, never answers
         use_endpoint(monkeypatch, f"http://127.0.0.1:{silent.getsockname()[1]}", tmp_path)
         with pytest.raises(ModelError, match=r"did not answer in 0\.1 s"):
-            check_hub(["org/model"], timeout_s=0.1)
+            check_hub(["org/model"])
 
 
 @pytest.mark.parametrize(

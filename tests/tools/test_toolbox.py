@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from viper.errors import CancelledError, ToolError
+from viper.models.llm.protocol import Payer
 from viper.models.media import media_from
 from viper.models.vision.roles import Detections
 from viper.sandbox import Ref
@@ -265,10 +266,21 @@ def test_an_override_replaces_one_result() -> None:
     assert bench.vqa.encoded == 0
 
 
+class Cancellable(Payer):
+    """A query that ends when its event is set."""
+
+    def __init__(self) -> None:
+        self.cancel = threading.Event()
+
+    def check_running(self) -> None:
+        if self.cancel.is_set():
+            raise CancelledError
+
+
 def test_a_cancelled_run_answers_no_more() -> None:
-    cancel = threading.Event()
-    session = Bench().session(cancel=cancel)
-    cancel.set()
+    payer = Cancellable()
+    session = Bench().session(payer=payer)
+    payer.cancel.set()
     with pytest.raises(CancelledError):
         ask(session, "find", WHOLE, "cube")
 
@@ -303,12 +315,12 @@ def test_a_call_is_refused_that_would_hold_a_worker_for_minutes() -> None:
 
 
 def test_a_call_that_asks_many_times_ends_when_the_run_is_cancelled() -> None:
-    cancel = threading.Event()
-    session = Bench().session(cancel=cancel)
+    payer = Cancellable()
+    session = Bench().session(payer=payer)
     encode = session.encoded
 
     def encoded(*arguments: object) -> object:
-        cancel.set()
+        payer.cancel.set()
         return encode(*arguments)
 
     session.encoded = encoded

@@ -9,6 +9,7 @@ from the arguments of the call.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import viper.api.sets  # noqa: F401  (registers every routine)
@@ -124,7 +125,7 @@ def _remote_routine(name: str, call: Caller) -> Callable[..., Any]:
     def ask(*args: Any, **kwargs: Any) -> Any:
         result = call(name, *args, **kwargs)
         handles = {handle.id: handle for handle in _handles((*args, *kwargs.values()))}
-        return _with_sizes(result, handles)
+        return converted(result, partial(_with_size, handles))
 
     ask.__name__ = name
     return ask
@@ -140,11 +141,16 @@ def _handles(values: Iterable[Any]) -> Iterator[ImageHandle | VideoHandle]:
             yield from _handles(value)
 
 
-def _with_sizes(value: Any, handles: Mapping[str, ImageHandle | VideoHandle]) -> Any:
+def converted(value: Any, convert: Callable[[Any], Any]) -> Any:
+    """Return a value with ``convert`` applied to what its lists, tuples and dicts hold."""
     if isinstance(value, list | tuple):
-        return type(value)(_with_sizes(item, handles) for item in value)
+        return type(value)(converted(item, convert) for item in value)
     if isinstance(value, dict):
-        return {key: _with_sizes(item, handles) for key, item in value.items()}
+        return {key: converted(item, convert) for key, item in value.items()}
+    return convert(value)
+
+
+def _with_size(handles: Mapping[str, ImageHandle | VideoHandle], value: Any) -> Any:
     if isinstance(value, ImageHandle):
         return ImagePatch(value)
     if isinstance(value, ImagePatch):

@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from viper.errors import UsageError
+from viper.models.libraries import cv2
 from viper.models.media import Media
 from viper.models.vision.roles import Floats, Pixels
 
@@ -125,8 +126,6 @@ class Look:
 
 def _features(pixels: Pixels) -> Floats:
     """Return the 256 numbers that describe a picture."""
-    import cv2
-
     small = cv2.resize(np.ascontiguousarray(pixels), (SIDE, SIDE), interpolation=cv2.INTER_AREA)
     cells = (small.astype(np.float32) / 255).reshape(SIDE // CELL, CELL, SIDE // CELL, CELL, 3)
     colors, roughness = cells.mean((1, 3)), cells.mean(4).std((1, 3))

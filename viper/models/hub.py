@@ -156,13 +156,14 @@ _ANSWER_S = 2.0
 _TIMEOUTS = ("HF_HUB_ETAG_TIMEOUT", "HF_HUB_DOWNLOAD_TIMEOUT")
 
 
-def check_hub(missing: Sequence[str], timeout_s: float | None = None) -> None:
+def check_hub(missing: Sequence[str]) -> None:
     """Check that the hub answers, if there is anything to download.
+
+    It must do so within 2 s, or the larger of ``HF_HUB_ETAG_TIMEOUT`` and
+    ``HF_HUB_DOWNLOAD_TIMEOUT`` where one is set.
 
     Args:
         missing: the checkpoints to download; the error lists them all.
-        timeout_s: None for 2 s, or the larger of ``HF_HUB_ETAG_TIMEOUT`` and
-            ``HF_HUB_DOWNLOAD_TIMEOUT`` where one is set.
 
     Raises:
         ModelError: the hub does not answer in time.
@@ -172,9 +173,8 @@ def check_hub(missing: Sequence[str], timeout_s: float | None = None) -> None:
     if not missing:
         return
     answers: list[Any] = []
-    if timeout_s is None:
-        chosen = [getattr(constants, name) for name in _TIMEOUTS if name in os.environ]
-        timeout_s = max(chosen, default=_ANSWER_S)
+    chosen = [getattr(constants, name) for name in _TIMEOUTS if name in os.environ]
+    timeout_s = max(chosen, default=_ANSWER_S)
 
     def ask() -> None:
         with suppress(errors.HTTPError, OSError, ValueError):  # no answer

@@ -44,6 +44,7 @@ class LazyModule:
 
 
 if TYPE_CHECKING:
+    import cv2 as cv2
     import torch as torch
     import transformers as transformers
     from PIL import Image as Image
@@ -52,7 +53,8 @@ if TYPE_CHECKING:
 else:
     Tensor = Any  # in annotations only
     torch, functional = LazyModule("torch"), LazyModule("torch.nn.functional")
-    transformers, Image = LazyModule("transformers"), LazyModule("PIL.Image")
+    transformers = LazyModule("transformers")
+    cv2, Image = LazyModule("cv2"), LazyModule("PIL.Image")
 
 
 def import_libraries() -> None:

@@ -364,8 +364,7 @@ def weights_hash(folder: Path, *, nested: bool = False) -> str:
     digest = hashlib.sha256()
     for file in files:
         with file.open("rb") as stream:
-            while block := stream.read(1 << 20):
-                digest.update(block)
+            hashlib.file_digest(stream, lambda: digest)
     return digest.hexdigest()
 
 

@@ -118,6 +118,16 @@ class Media:
         self.pixels(image_id)
         return Origin(image_id)
 
+    def add_edit(self, pixels: Pixels, image_id: str, x: int, y: int, **more: Any) -> str:
+        """Store a picture that was made from a part of another one, and return its name.
+
+        Args:
+            x, y: the part's top-left corner in the other picture.
+            more: further arguments of :meth:`viper.models.edited.Edits.add`.
+        """
+        base = self.origin(image_id)
+        return self.edits.add(pixels, Origin(base.image_id, base.x + x, base.y + y), **more)
+
     def content_hash(self, media_id: str) -> str:
         """Return a hash of the pixels of an image id, or of the whole video for ``video0``.
 
@@ -323,10 +333,3 @@ def write_mp4(path: Path, frames: NDArray[np.uint8], quality: int = 16) -> None:
             container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
         container.mux(stream.encode())
     part.replace(path)
-
-
-def read_mp4(path: Path) -> NDArray[np.uint8]:
-    """Return all frames of a file written by :func:`write_mp4`, ``uint8 [T, H, W, 3]``."""
-    with av.open(str(path)) as container:
-        container.streams.video[0].thread_count = 1
-        return np.stack([f.to_ndarray(format="rgb24") for f in container.decode(video=0)])

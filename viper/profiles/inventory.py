@@ -115,11 +115,7 @@ def _state(profile: Profile, role: str, choice: BackendChoice, offline: bool) ->
         return ModelState(role, choice.backend, choice.model, place, options=options, **more)
 
     try:
-        backends.resolve_backend(role, choice.backend)
-        source = profile.model_source(choice)
-        backends.check_packages(role, choice.backend, source is not None)
-        backends.check_loading_options(role, choice.backend, choice.options)
-        profile.shared_model(role, choice)
+        source = profile.checked_source(role, choice)
     except ViperError as error:
         return state("nowhere", problem=str(error))
     if choice.backend == "openai":

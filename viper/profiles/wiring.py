@@ -162,11 +162,21 @@ class Profile(ModelChoices):
         tools = self.document.tools.with_thresholds(values)
         return replace(self, document=replace(self.document, tools=tools))
 
-    def _check_backend(self, role: str, choice: BackendChoice) -> None:
+    def checked_source(self, role: str, choice: BackendChoice) -> str | None:
+        """Return the model to load, after a check of the backend, its packages and options.
+
+        Raises:
+            ProfileError, UnknownNameError, MissingExtraError: one of them is wrong or missing.
+        """
         backends.resolve_backend(role, choice.backend)
         source = self.model_source(choice)
         backends.check_packages(role, choice.backend, source is not None)
         backends.check_loading_options(role, choice.backend, choice.options)
+        self.shared_model(role, choice)
+        return source
+
+    def _check_backend(self, role: str, choice: BackendChoice) -> None:
+        source = self.checked_source(role, choice)
         if source is None and backends.needs_model(role, choice.backend):
             raise ProfileError(f"{role}: the backend {choice.backend!r} needs a model")
         roles = self.document.roles
@@ -184,7 +194,6 @@ class Profile(ModelChoices):
                 f"{role}: it asks [{table}], whose backend {asked.backend!r} takes no pictures; "
                 f"add a table [{EYES}] with a model that does, or name a model here"
             )
-        self.shared_model(role, choice)
         if backends.asks_vlm(role, choice.backend) or choice.backend == backends.VLM:
             backends.vlm_options(role, choice.backend, self.options(role, choice))
 

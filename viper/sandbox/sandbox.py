@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -33,7 +34,7 @@ REQUIRED_LAYERS: Mapping[str, str] = {
 }
 
 
-class Sandbox:
+class Sandbox(AbstractContextManager["Sandbox"]):
     """Runs programs in locked processes that hold names only.
 
     Safe to use from several threads. No process starts before the first program, unless
@@ -158,14 +159,11 @@ class Sandbox:
         """End all processes of this sandbox. A later run starts new ones."""
         self._pool.close()
 
-    def __enter__(self) -> Sandbox:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
 
-class Session:
+class Session(AbstractContextManager["Session"]):
     """One episode, created by :meth:`Sandbox.session`. Not safe to use from several threads.
 
     A turn that ends by force (timeout, memory, crash, too many calls) ends the episode.
@@ -215,9 +213,6 @@ class Session:
         """End the episode and its process; calling it again is safe."""
         self.ended = True
         self._child.kill()
-
-    def __enter__(self) -> Session:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -278,7 +278,7 @@ class Channel:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, interval)
         self.max_meta, self.max_raw = max_meta, max_raw
         self.received = 0
-        self._pending = b""
+        self._pending = bytearray()
 
     def send(
         self,
@@ -333,28 +333,9 @@ class Channel:
         return bool(poll.poll(max(0.0, seconds) * 1000))
 
     def _read(self, count: int, deadline: float | None) -> bytes:
-        if len(self._pending) >= count:
-            data, self._pending = self._pending[:count], self._pending[count:]
-            return data
-        parts, have = [self._pending], len(self._pending)
-        self._pending = b""
-        while have < count:
-            try:
-                part = self.sock.recv(_CHUNK if count - have < _CHUNK else count - have)
-            except BlockingIOError:
-                self._pending = b"".join(parts)
-                parts = [self._pending]
-                self._wait_on(deadline, select.POLLIN)
-                self._pending = b""
-                continue
-            except OSError as error:
-                raise WireClosedError(f"the other side is gone: {error}") from None
-            if not part:
-                raise WireClosedError("the other side is gone")
-            parts.append(part)
-            have += len(part)
-        data = b"".join(parts)
-        data, self._pending = data[:count], data[count:]
+        while (missing := count - len(self._pending)) > 0:
+            self._pending += self._received(self.sock.recv, max(_CHUNK, missing), deadline)
+        data, self._pending = bytes(self._pending[:count]), self._pending[count:]
         return data
 
     def _read_raw(self, count: int, deadline: float | None) -> memoryview:
@@ -364,17 +345,26 @@ class Channel:
         have = min(len(self._pending), count)
         room[:have], self._pending = self._pending[:have], self._pending[have:]
         while have < count:
+            have += self._received(self.sock.recv_into, room[have:], deadline)
+        return room
+
+    def _received(self, receive: Callable[[Any], Any], room: Any, deadline: float | None) -> Any:
+        """Return what a method of the socket receives, at least one byte.
+
+        Raises:
+            WireClosedError: the other side has ended.
+        """
+        while True:
             try:
-                got = self.sock.recv_into(room[have:])
+                received = receive(room)
             except BlockingIOError:
                 self._wait_on(deadline, select.POLLIN)
                 continue
             except OSError as error:
                 raise WireClosedError(f"the other side is gone: {error}") from None
-            if not got:
+            if not received:
                 raise WireClosedError("the other side is gone")
-            have += got
-        return room
+            return received
 
     def _wait_on(self, deadline: float | None, event: int) -> None:
         """Return when the socket may be tried again.

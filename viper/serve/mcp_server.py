@@ -33,6 +33,7 @@ from starlette.types import ASGIApp
 
 from viper.draw import draw_answer
 from viper.errors import UsageError
+from viper.models.libraries import Image
 from viper.models.media import Media
 from viper.prompting.router import overview
 from viper.prompting.template import MODULE_NAMES
@@ -330,8 +331,6 @@ def _region(
     Raises:
         UsageError: the medium has no such frame, or the box lies outside.
     """
-    from PIL import Image
-
     frames = media.images if media.video is None else media.video
     if frame >= len(frames):
         raise UsageError(f"frame {frame} of {name}: expected 0 to {len(frames) - 1}")

@@ -142,7 +142,7 @@ def one_trial(components: Components, context: RunContext, ask: Ask) -> Trial:
     """
     context.check_cancelled()
     started = time.perf_counter()
-    session = components.toolbox.session(context.media, cancel=context.cancel, payer=context)
+    session = components.toolbox.session(context.media, payer=context)
     value: Any = None
     try:
         value = answer = ask(session, context.query)

@@ -375,11 +375,7 @@ def run_once(
     context.check_cancelled()
     started = time.perf_counter()
     session = components.toolbox.session(
-        context.media,
-        thresholds=thresholds,
-        overrides=overrides,
-        cancel=context.cancel,
-        payer=context,
+        context.media, thresholds=thresholds, overrides=overrides, payer=context
     )
     session.look_for = look_for
     session.shared = components.arrays(context.settings.api, context.media)

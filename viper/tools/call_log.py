@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viper.errors import MediaError, ToolError
+from viper.models.libraries import Image
 from viper.models.media import picture_from
 from viper.sandbox import Ref
 from viper.tools.pixels import picture_of
@@ -39,8 +40,6 @@ def logged(argument: Any) -> Any:
     """
     if not isinstance(argument, np.ndarray):
         return plain(argument)
-    from PIL import Image
-
     try:
         picture = Image.fromarray(picture_of(argument))
     except ToolError:

@@ -22,6 +22,7 @@ import numpy as np
 
 from viper.errors import MissingExtraError, ToolError
 from viper.models.edited import Tag
+from viper.models.libraries import Image
 from viper.models.vision.roles import Mask, Pixels
 
 # Blur radius as a share of the picture's shorter side: things blur away and the place remains.
@@ -43,15 +44,13 @@ def color_pop(pixels: Pixels, mask: Mask) -> Pixels:
 
     Grey is the luma of ITU-R 601-2, as Pillow converts.
     """
-    from PIL import Image
-
     grey = np.asarray(Image.fromarray(pixels).convert("L"))
     return np.where(mask[..., None], pixels, grey[..., None])
 
 
 def blur_outside(pixels: Pixels, mask: Mask) -> Pixels:
     """Return the picture with a Gaussian blur except where the mask is True."""
-    from PIL import Image, ImageFilter
+    from PIL import ImageFilter
 
     radius = max(2.0, BLUR_SHARE * min(pixels.shape[:2]))
     blurred = np.asarray(Image.fromarray(pixels).filter(ImageFilter.GaussianBlur(radius)))
@@ -78,8 +77,6 @@ def cover_boxes(pixels: Pixels, boxes: Sequence[Sequence[int]], picture: Any) ->
     Args:
         picture: square Pillow image with an alpha channel; resized to the box's longer side.
     """
-    from PIL import Image
-
     canvas = Image.fromarray(pixels).convert("RGBA")
     for x0, y0, x1, y1 in boxes:
         side = max(x1 - x0, y1 - y0, 1)
@@ -107,8 +104,6 @@ _LONGEST = 60
 
 def draw_tagged(pixels: Pixels, tags: Sequence[Tag]) -> Pixels:
     """Return the picture, ``uint8 [H, W, 3]``, with the boxes and labels of the tags."""
-    from PIL import Image
-
     picture = Image.fromarray(np.ascontiguousarray(pixels))
     draw_tags(picture, tags)
     return np.asarray(picture)
@@ -152,8 +147,6 @@ def emoji_picture(name: str) -> Any:
         ToolError: no emoji has that name; the message lists the nearest names.
         MissingExtraError: the package is not installed.
     """
-    from PIL import Image
-
     files = emoji_files()
     stem = re.sub(r"[\s_-]+", "_", name.strip().strip(":").lower()).strip("_")
     if stem not in files:

@@ -14,6 +14,7 @@ import numpy as np
 
 from viper.api.routines.knowledge import ABOUT
 from viper.errors import ToolError
+from viper.models.libraries import Image
 from viper.models.vision.roles import Pixels, TextLine
 from viper.search.findings import SimilarPicture, TextFindings, plain
 from viper.tools.session import ToolSession
@@ -108,8 +109,6 @@ def _readable(pixels: Pixels) -> Pixels:
     times = -(-_LEAST_SIDE // max(1, min(pixels.shape[:2])))
     if times <= 1:
         return np.ascontiguousarray(pixels)
-    from PIL import Image
-
     height, width = pixels.shape[:2]
     larger = Image.fromarray(pixels).resize(
         (width * times, height * times), Image.Resampling.BICUBIC

@@ -20,7 +20,6 @@ from viper.api.image_patch import ImagePatch
 from viper.api.runtime import ArrayView, Caller, ImageHandle, VideoHandle
 from viper.api.video_segment import VideoSegment
 from viper.errors import ToolError, ViperError
-from viper.models.edited import Origin
 from viper.models.vision.roles import Pixels
 from viper.sandbox import Ref
 from viper.sandbox.arrays import Arrays
@@ -67,9 +66,8 @@ class Tools:
         Args:
             key: all that the pixels depend on, if it is known; spares their copy and their hash.
         """
-        media, (x, y, *_) = self._session.media, self.box(of)
-        base = media.origin(of._handle.id)
-        name = media.edits.add(pixels, Origin(base.image_id, base.x + x, base.y + y), key=key)
+        x, y, *_ = self.box(of)
+        name = self._session.media.add_edit(pixels, of._handle.id, x, y, key=key)
         return ImageHandle(name, pixels.shape[1], pixels.shape[0], of._handle.call)
 
     def array(self, patch: ImagePatch) -> Pixels | ArrayView:
@@ -183,8 +181,7 @@ def as_tool(routine: registry.Routine) -> Callable[..., Any]:
 
     def tool(session: ToolSession, *args: Any, **kwargs: Any) -> Any:
         client = _client(session)
-        values = [_to_object(arg, session, client) for arg in args]
-        named = {key: _to_object(arg, session, client) for key, arg in kwargs.items()}
+        values, named = _to_objects([*args], session, client), _to_objects(kwargs, session, client)
         if routine.receives == registry.TOOLS_PARAMETER:
             values.insert(0, Tools(session))
         try:
@@ -227,26 +224,20 @@ def _client(session: ToolSession) -> Caller:
 
 def _client_of(session: ToolSession, ask: Callable[..., Any]) -> Caller:
     def call(name: str, *args: Any, **kwargs: Any) -> Any:
-        plain = {key: _to_refs(value) for key, value in kwargs.items()}
-        return _to_object(ask(name, _to_refs(args), plain), session, call)
+        return _to_objects(ask(name, _to_refs(args), _to_refs(kwargs)), session, call)
 
     return call
 
 
-def _to_refs(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return type(value)(_to_refs(item) for item in value)
-    if isinstance(value, dict):
-        return {key: _to_refs(item) for key, item in value.items()}
-    ref = prelude.encode(value)
-    return value if ref is None else ref
+def _to_refs(values: Any) -> Any:
+    return prelude.converted(values, lambda value: prelude.encode(value) or value)
+
+
+def _to_objects(values: Any, session: ToolSession, call: Callable[..., Any]) -> Any:
+    return prelude.converted(values, lambda value: _to_object(value, session, call))
 
 
 def _to_object(value: Any, session: ToolSession, call: Callable[..., Any]) -> Any:
-    if isinstance(value, list | tuple):
-        return type(value)(_to_object(item, session, call) for item in value)
-    if isinstance(value, dict):
-        return {key: _to_object(item, session, call) for key, item in value.items()}
     if not isinstance(value, Ref):
         return value
     if value.kind in ("segment", "video"):

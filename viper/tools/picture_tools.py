@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from viper.errors import ToolError
-from viper.models.edited import Origin, Tag, outline_of
+from viper.models.edited import Tag, outline_of
 from viper.models.vision.roles import Detection, Mask, Pixels
 from viper.sandbox import Ref
 from viper.schema import Box
@@ -194,10 +194,8 @@ class _Canvas:
 
     def store(self, pixels: Pixels, tags: Sequence[Tag] | None = None) -> Ref:
         """Store the edited part and return its reference."""
-        base = self.session.media.origin(self.region.image_id)
         x, y = self.region.box[:2]
-        origin = Origin(base.image_id, base.x + x, base.y + y)
-        name = self.session.media.edits.add(pixels, origin, tags)
+        name = self.session.media.add_edit(pixels, self.region.image_id, x, y, tags=tags)
         return Ref("image", (name, pixels.shape[1], pixels.shape[0]))
 
 

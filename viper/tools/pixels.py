@@ -15,6 +15,7 @@ import numpy as np
 
 from viper.api.routines.pixels import CHANNELS
 from viper.errors import ToolError
+from viper.models.libraries import Image, cv2
 from viper.models.vision.roles import Pixels
 
 # Number of pixels of a picture that a routine may make: programs may call it in loops, and 12 MB
@@ -36,8 +37,6 @@ Color = tuple[int, int, int]
 
 def enlarge(pixels: Pixels, factor: float) -> Pixels:
     """Resize a picture by bicubic interpolation."""
-    import cv2
-
     height, width = pixels.shape[:2]
     size = max(1, round(width * factor)), max(1, round(height * factor))
     _check_size(*size)
@@ -46,8 +45,6 @@ def enlarge(pixels: Pixels, factor: float) -> Pixels:
 
 def rotate(pixels: Pixels, degrees: float) -> Pixels:
     """Rotate a picture counter-clockwise; the result holds all of it."""
-    from PIL import Image
-
     (height, width), angle = pixels.shape[:2], np.deg2rad(degrees)
     cosine, sine = abs(np.cos(angle)), abs(np.sin(angle))
     _check_size(round(width * cosine + height * sine), round(width * sine + height * cosine))
@@ -64,7 +61,7 @@ def flip(pixels: Pixels, axis: str) -> Pixels:
 
 def contrast(pixels: Pixels, cutoff: float) -> Pixels:
     """Stretch the values of each channel, without a percentage of the darkest and the brightest."""
-    from PIL import Image, ImageOps
+    from PIL import ImageOps
 
     return np.asarray(ImageOps.autocontrast(Image.fromarray(pixels), cutoff=cutoff))
 
@@ -76,15 +73,11 @@ def grayscale(pixels: Pixels, channel: str) -> Pixels:
 
 def blur(pixels: Pixels, radius: float) -> Pixels:
     """Blur a picture by a Gaussian of this standard deviation."""
-    import cv2
-
     return cv2.GaussianBlur(pixels, (0, 0), radius)  # type: ignore[return-value]
 
 
 def edges(pixels: Pixels, low: float, high: float) -> Pixels:
     """Return Canny's edges as a mask."""
-    import cv2
-
     return _picture(cv2.Canny(pixels, low, high))
 
 
@@ -96,8 +89,6 @@ def threshold(pixels: Pixels, low: float, high: float, channel: str) -> Pixels:
 
 def threshold_color(pixels: Pixels, color: Color, tolerance: float) -> Pixels:
     """Return the mask of the pixels within a distance of a color in RGB."""
-    import cv2
-
     table = (np.arange(256, dtype=np.float32)[:, None] - np.array(color, np.float32)) ** 2
     squares = cv2.transform(cv2.LUT(pixels, table[None]), np.ones((1, 3), np.float32))
     return _picture((squares <= tolerance * tolerance) * np.uint8(255))
@@ -105,8 +96,6 @@ def threshold_color(pixels: Pixels, color: Color, tolerance: float) -> Pixels:
 
 def difference(pixels: Pixels, other: Pixels) -> Pixels:
     """Return the absolute difference of two pictures of one size."""
-    import cv2
-
     _check_same_size(pixels, other)
     return cv2.absdiff(pixels, other)  # type: ignore[return-value]
 
@@ -120,8 +109,6 @@ def overlay(pixels: Pixels, mask: Pixels, color: Color) -> Pixels:
 
 def side_by_side(*parts: Pixels) -> Pixels:
     """Join pictures from left to right, scaled to the height of the highest."""
-    import cv2
-
     height = max(part.shape[0] for part in parts)
     widths = [max(1, round(part.shape[1] * height / part.shape[0])) for part in parts]
     _check_size(sum(widths) + GAP * (len(parts) - 1), height)
@@ -175,8 +162,6 @@ def draw_grid(pixels: Pixels, columns: int, rows: int, color: Color) -> Pixels:
 
 def components(pixels: Pixels, least_area: float, most: int) -> list[tuple[float, ...]]:
     """Return (left, top, width, height, area, x, y) of each white part, largest first."""
-    import cv2
-
     _, _, stats, centres = cv2.connectedComponentsWithStats(_white(pixels), connectivity=8)
     areas = stats[1:, cv2.CC_STAT_AREA]
     order = [1 + int(i) for i in np.argsort(-areas, kind="stable") if areas[i] >= least_area]
@@ -185,8 +170,6 @@ def components(pixels: Pixels, least_area: float, most: int) -> list[tuple[float
 
 def contours(pixels: Pixels, most: int) -> list[list[Point]]:
     """Return the outer contours of white parts as points (column, row), longest first."""
-    import cv2
-
     parts, _ = cv2.findContours(_white(pixels), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE)
     longest = sorted(parts, key=len, reverse=True)[:most]
     return [
@@ -203,8 +186,6 @@ def histogram(pixels: Pixels, bins: int, channel: str) -> list[int]:
 
 def mean_color(pixels: Pixels) -> Color:
     """Return the mean of each channel, rounded."""
-    import cv2
-
     red, green, blue = (round(value) for value in cv2.mean(pixels)[:3])
     return red, green, blue
 
@@ -259,8 +240,6 @@ def color_of(value: Any) -> Color:
 
 def _plane(pixels: Pixels, channel: str) -> Pixels:
     """Return one channel, ``uint8 [H, W]``."""
-    import cv2
-
     if channel == "gray":
         return cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)  # type: ignore[return-value]
     place = CHANNELS.index(channel) - 1
@@ -275,8 +254,6 @@ def _white(pixels: Pixels) -> Pixels:
 
 
 def _picture(values: Any) -> Pixels:
-    import cv2
-
     return cv2.cvtColor(values, cv2.COLOR_GRAY2RGB)  # type: ignore[no-any-return]
 
 
@@ -300,7 +277,7 @@ def picture_of(array: Any) -> Pixels:
 
 
 def _canvas(pixels: Pixels) -> tuple[Any, Any]:
-    from PIL import Image, ImageDraw
+    from PIL import ImageDraw
 
     picture = Image.fromarray(np.ascontiguousarray(pixels))
     return picture, ImageDraw.Draw(picture)

@@ -8,7 +8,6 @@ decided on. What happened meanwhile is written into the log as one :class:`~vipe
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,8 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from viper.api.registry import Routine
-from viper.errors import CancelledError, ToolError, ViperError
-from viper.models.edited import Origin
+from viper.errors import ToolError, ViperError
 from viper.models.llm.messages import MAX_PIXELS, Picture
 from viper.models.llm.protocol import NO_PAYER, Payer
 from viper.models.media import Media
@@ -127,11 +125,10 @@ class ToolSession:
         media: Media,
         thresholds: dict[str, float],
         overrides: dict[int, Any],
-        cancel: threading.Event | None,
         payer: Payer = NO_PAYER,
     ) -> None:
         self.toolbox, self.media, self.thresholds = toolbox, media, thresholds
-        self._overrides, self._cancel, self.payer = overrides, cancel, payer
+        self._overrides, self.payer = overrides, payer
         self.calls: list[ToolCall] = []
         self.model_calls = 0
         self.names: tuple[str, ...] = ()
@@ -176,7 +173,6 @@ class ToolSession:
             ToolError: unknown tool, wrong arguments, or a model that failed.
             CancelledError: the run was cancelled.
         """
-        self._check_not_cancelled()
         self.payer.check_running()
         index, started = len(self.calls), time.perf_counter()
         self._now = _CurrentCall()
@@ -217,10 +213,6 @@ class ToolSession:
                     note=now.note,
                 )
             )
-
-    def _check_not_cancelled(self) -> None:
-        if self._cancel is not None and self._cancel.is_set():
-            raise CancelledError("the run was cancelled")
 
     # The methods below are for the tools.
 
@@ -277,8 +269,8 @@ class ToolSession:
             picture = self.media.pixels(name)[y0:y1, x0:x1]
             if is_large:
                 picture = np.asarray(Picture(picture).fitted(self.max_shown_pixels))
-            base, size = self.media.origin(name), (picture.shape[1], picture.shape[0])
-            name = self.media.edits.add(picture, Origin(base.image_id, base.x + x0, base.y + y0))
+            name = self.media.add_edit(picture, name, x0, y0)
+            size = (picture.shape[1], picture.shape[0])
         self._now.shown_picture = Ref("image", (name, *size))
 
     def without_model(self, key: tuple[Any, ...], compute: Callable[[], Any]) -> Any:
@@ -372,7 +364,7 @@ class ToolSession:
         model_id = self.toolbox.models.trait(role, "model_id")
 
         def ask() -> Any:
-            self._check_not_cancelled()  # one call of a program may ask a model many times
+            self.payer.check_running()  # one call of a program may ask a model many times
             if self.toolbox.models.trait(role, "asks_language_model", False):
                 self.payer.check_budget()
             return self.toolbox.ask(role, operation, *arguments(), payer=self.payer, **named)

@@ -281,7 +281,6 @@ class Toolbox:
         *,
         thresholds: Mapping[str, float] | None = None,
         overrides: Mapping[int, Any] | None = None,
-        cancel: threading.Event | None = None,
         payer: Payer = NO_PAYER,
     ) -> ToolSession:
         """Return the tool session of one program run.
@@ -290,9 +289,9 @@ class Toolbox:
             media: the pictures or the video of the query.
             thresholds: values that replace the starting ones.
             overrides: call index to the result to return instead (re-runs with one change).
-            cancel: when set, the next call ends the run with CancelledError.
-            payer: pays for the requests to language models that tools send.
+            payer: pays for the requests to language models that tools send; it raises the error of
+                a query that has ended, such as CancelledError.
         """
         values = {**self.settings.start_thresholds(), **(thresholds or {})}
         replaced = dict(overrides or {})
-        return self.session_type(self, media, values, replaced, cancel, payer)
+        return self.session_type(self, media, values, replaced, payer)

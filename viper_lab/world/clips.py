@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from viper.models.media import read_mp4, write_mp4
+from viper.models.media import av, write_mp4
 from viper.record import record_from_json
 from viper.schema import to_json
 from viper.storage.files import replace_file
@@ -261,3 +261,10 @@ class ClipStore:
         }
         replace_file(notes, json.dumps(record))
         return True
+
+
+def read_mp4(path: Path) -> NDArray[np.uint8]:
+    """Return all frames of a file written by ``write_mp4``, ``uint8 [T, H, W, 3]``."""
+    with av.open(str(path)) as container:
+        container.streams.video[0].thread_count = 1
+        return np.stack([f.to_ndarray(format="rgb24") for f in container.decode(video=0)])

@@ -36,13 +36,11 @@ class Capabilities:
     Attributes:
         token_field: name of the limit of tokens, one of :data:`TOKEN_FIELDS`.
         refused: fields of a request that it refuses.
-        picture_format: ``jpeg`` if it reads JPEG and PNG, or ``png``.
         boxes: how it writes boxes, ``xy_1000``, ``yx_1000`` or ``pixels``; "" if that is unknown.
     """
 
     token_field: str = "max_tokens"
     refused: tuple[str, ...] = ()
-    picture_format: str = "jpeg"
     boxes: str = ""
 
     def corrected(self, sent: Iterable[str], param: str, message: str) -> Capabilities | None:
@@ -54,13 +52,11 @@ class Capabilities:
             message: the server's words, in which quotes or the word *parameter* mark a field.
         """
         named = [name for name in sent if name == param.rpartition(".")[2] or _names(message, name)]
-        other = dict(zip(TOKEN_FIELDS, reversed(TOKEN_FIELDS), strict=True))
         if self.token_field in named:
             # Only models that reason refuse the old name, and these refuse both fields as well.
             more = ("temperature", "stop") if self.token_field == "max_tokens" else ()
-            return replace(
-                self, token_field=other[self.token_field], refused=(*self.refused, *more)
-            )
+            (other,) = {*TOKEN_FIELDS} - {self.token_field}
+            return replace(self, token_field=other, refused=(*self.refused, *more))
         refused = tuple(name for name in named if name in OMITTABLE)
         return replace(self, refused=(*self.refused, *refused)) if refused else None
 

@@ -114,14 +114,14 @@ class PictureEncoder:
         self._max_side, self._min_side = max_side, min_side
         self._encoded = ComputeCache(_KEPT)
 
-    def data_uri(self, picture: Picture, *, takes_jpeg: bool = True) -> str:
+    def data_uri(self, picture: Picture) -> str:
         """Return a picture in a ``data:`` URI, as JPEG if it is a photograph, else as PNG."""
-        key = ("picture", picture.digest, takes_jpeg)
-        return str(self._encoded.get(key, lambda: self._encode(picture, takes_jpeg))[0])
+        key = ("picture", picture.digest)
+        return str(self._encoded.get(key, lambda: self._encode(picture))[0])
 
-    def _encode(self, picture: Picture, takes_jpeg: bool) -> str:
+    def _encode(self, picture: Picture) -> str:
         image = picture.within(self._max_side)
-        is_photograph = takes_jpeg and image.getcolors(_MOST_COLORS) is None
+        is_photograph = image.getcolors(_MOST_COLORS) is None
         longest = max(image.size)
         factors = (-(-self._min_side // longest), self._max_side // longest, self.MOST_ENLARGED)
         if (factor := min(factors)) > 1:

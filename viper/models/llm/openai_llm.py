@@ -262,9 +262,7 @@ class OpenAILLM(ConcurrentLLM):
         if sampling.stop:
             body["stop"] = list(sampling.stop)
         if self.sees_pictures:
-            kind = self.capabilities.picture_format
-            encode = partial(self._pictures.data_uri, takes_jpeg=kind == "jpeg")
-            body["messages"] = chat_messages(prompt, encode, self._detail)
+            body["messages"] = chat_messages(prompt, self._pictures.data_uri, self._detail)
         else:
             check_no_pictures(prompt, self.model_id)
             body["prompt"] = without_roles(prompt)

@@ -19,7 +19,7 @@ from viper.models.llm.adapters import language_model_id, with_adapter
 from viper.models.llm.engine.decoding import Decoder, Row
 from viper.models.llm.engine.reading import PromptReader
 from viper.models.llm.messages import Prompt
-from viper.models.llm.prompt_tokens import PromptTokens, Template, common
+from viper.models.llm.prompt_tokens import PromptTokens, Template, shared_beginning
 from viper.models.llm.protocol import Completion, Sampling
 from viper.models.llm.scripted import cut_at_stop
 from viper.models.loading import LoadOptions, LocalModel, load_pretrained, load_processor
@@ -114,9 +114,7 @@ class TransformersLLM(LocalModel):
         head = self._prompts.wrapped(prompt)
         with self._lock, torch.inference_mode():
             wholes = [self._prompts.encode(head + text) for text in continuations]
-            shared = min(common(wholes[0], whole) for whole in wholes)
-            shared = min(shared, len(self._prompts.encode(head)), min(map(len, wholes)) - 1)
-            shared = max(1, shared)
+            shared = shared_beginning(wholes, len(self._prompts.encode(head)))
             tails = [whole[shared:] for whole in wholes]
             return self._reader.mean_scores(wholes[0][:shared], tails)
 

@@ -28,7 +28,7 @@ from viper.models.vision.roles import Detection, Detections, Pixels
 from viper.models.vision.vlm import (
     ChatRequest,
     CutReplyError,
-    RoleOnVLM,
+    PicturesOnVLM,
     VisionLanguageModel,
     as_shown,
 )
@@ -80,7 +80,7 @@ class Entry(NamedTuple):
     key: str = ""
 
 
-class VlmDetector(RoleOnVLM):
+class VlmDetector(PicturesOnVLM):
     """A ``Detector`` on any chat vision-language model.
 
     All phrases about a picture go into one request. Where neither an option nor the model's
@@ -113,18 +113,10 @@ class VlmDetector(RoleOnVLM):
         self._y_first = vlm.boxes == "yx_1000" if y_first is None and vlm.boxes else y_first
         self._max_side, self._max_tokens = max_side, max_tokens
 
-    def encode(self, images: Sequence[Pixels]) -> list[ShownPicture]:
-        """Return each image as the model gets it."""
-        return [self.prepare(image) for image in images]
-
     @property
     def prepare(self) -> Callable[[Pixels], ShownPicture]:
         """See :class:`~viper.models.vision.roles.PreparesPictures`."""
         return partial(_shown, self._vlm.max_pixels, self._max_side if self._in_pixels else None)
-
-    def encode_prepared(self, inputs: Sequence[ShownPicture]) -> list[ShownPicture]:
-        """Return the prepared pictures."""
-        return list(inputs)
 
     def detect(self, encoding: ShownPicture, phrases: Sequence[str]) -> list[list[Detection]]:
         """Return the boxes of each phrase, best first; a score is the reply's, else 1.0.

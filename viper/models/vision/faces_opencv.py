@@ -15,10 +15,8 @@ from typing import Any
 import numpy as np
 
 from viper.errors import ModelError
-from viper.models.libraries import LazyModule
+from viper.models.libraries import cv2
 from viper.models.vision.roles import Detection, Pixels
-
-cv2: Any = LazyModule("cv2")
 
 CASCADE = "haarcascade_frontalface_default"
 

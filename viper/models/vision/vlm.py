@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -219,6 +220,23 @@ class RoleOnVLM:
     def memory_bytes(self) -> int:
         """Return the size in bytes of the model's parameters and buffers."""
         return self._vlm.memory_bytes
+
+
+class PicturesOnVLM(RoleOnVLM):
+    """Base of roles whose encoding of a picture is a copy of what the model gets."""
+
+    def encode(self, images: Sequence[Pixels]) -> list[Any]:
+        """Return each image as the model gets it."""
+        return [self.prepare(image) for image in images]
+
+    @property
+    def prepare(self) -> Callable[[Pixels], Any]:
+        """See :class:`~viper.models.vision.roles.PreparesPictures`."""
+        return partial(as_shown, self._vlm.max_pixels)
+
+    def encode_prepared(self, inputs: Sequence[Any]) -> list[Any]:
+        """Return the prepared pictures."""
+        return list(inputs)
 
 
 class VlmMatcher(RoleOnVLM):

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 from viper.models.llm.replies import final_answer, first_line
 from viper.models.options import check_at_least
-from viper.models.vision.roles import Pixels
-from viper.models.vision.vlm import (
-    ANSWER_TOKENS,
-    ChatRequest,
-    RoleOnVLM,
-    VisionLanguageModel,
-    as_shown,
-)
+from viper.models.vision.vlm import ANSWER_TOKENS, ChatRequest, PicturesOnVLM, VisionLanguageModel
 
 INSTRUCTION = "Answer in a few words, not in a sentence."
 EXPLAIN_INSTRUCTION = "Answer in one sentence."
@@ -30,7 +22,7 @@ _YES_OR_NO = re.compile(r"(yes|no)(?:[,;!]\s.*|[.:]\s+[A-Za-z].*)?", re.IGNORECA
 _QUOTES = ('"', "'", "`", "*", "“”", "‘’", "«»")
 
 
-class ChatAnswerer(RoleOnVLM):
+class ChatAnswerer(PicturesOnVLM):
     """A ``VisualAnswerer`` on any chat vision-language model.
 
     An encoding is a copy of the pixels that the model gets. These models run their image tower
@@ -58,19 +50,6 @@ class ChatAnswerer(RoleOnVLM):
         super().__init__(vlm, batch_size)
         self._instruction, self._max_tokens = instruction, max_tokens
         self._caption_instruction = caption_instruction
-
-    def encode(self, images: Sequence[Pixels]) -> list[Any]:
-        """Return each image as the model gets it, ``uint8 [H, W, 3]``."""
-        return [self.prepare(image) for image in images]
-
-    @property
-    def prepare(self) -> Callable[[Pixels], Pixels]:
-        """See :class:`~viper.models.vision.roles.PreparesPictures`."""
-        return partial(as_shown, self._vlm.max_pixels)
-
-    def encode_prepared(self, inputs: Sequence[Pixels]) -> list[Any]:
-        """Return the prepared pictures."""
-        return list(inputs)
 
     def answer(self, encodings: Sequence[Any], questions: Sequence[str]) -> list[tuple[str, float]]:
         """Return the answer to ``questions[i]`` about ``encodings[i]`` with its probability.

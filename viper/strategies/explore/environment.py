@@ -73,9 +73,7 @@ class Environment:
     def __init__(self, components: Components, context: RunContext) -> None:
         self._components, self._context = components, context
         fixed = components.toolbox.settings.start_thresholds(self_tune=False)
-        self.tools = components.toolbox.session(
-            context.media, thresholds=fixed, cancel=context.cancel, payer=context
-        )
+        self.tools = components.toolbox.session(context.media, thresholds=fixed, payer=context)
         self.tools.shared = components.arrays(context.settings.api, context.media)
         self._session = self._start_process()
 

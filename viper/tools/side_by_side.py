@@ -14,14 +14,12 @@ import copy
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from viper.api.image_patch import ImagePatch
 from viper.api.registry import visibility_of
 from viper.errors import PARSE_ERRORS
-
-if TYPE_CHECKING:
-    from viper.tools.session import ToolSession
+from viper.models.llm.protocol import Payer
 
 # Calls of one program at the same time: as many as an endpoint's client sends at once by default.
 SIDE_BY_SIDE = 8
@@ -42,13 +40,24 @@ class LoopCall(NamedTuple):
     line: int
 
 
+class Session(Protocol):
+    """What :class:`LookAhead` needs of a :class:`~viper.tools.session.ToolSession`."""
+
+    toolbox: Any
+    payer: Payer
+
+    def nested(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
+    def ahead(self, name: str, args: tuple[Any, ...]) -> Any: ...
+    def take_over(self, early: Any) -> Any: ...
+
+
 class LookAhead:
     """The calls of one run's loops; made side by side if their model is behind an endpoint."""
 
     def __init__(self, program: str) -> None:
         self._loops = calls_in_loops(program)
         self._found: dict[tuple[Any, ...], list[Any]] = {}
-        self._early: dict[tuple[str, tuple[Any, ...]], Future[ToolSession]] = {}
+        self._early: dict[tuple[str, tuple[Any, ...]], Future[Session]] = {}
         self._pool = ThreadPoolExecutor(SIDE_BY_SIDE)  # starts no thread before the first call
 
     @contextmanager
@@ -59,7 +68,7 @@ class LookAhead:
         finally:
             self._pool.shutdown(cancel_futures=True)
 
-    def result(self, session: ToolSession, name: str, args: tuple[Any, ...], line: Any) -> Any:
+    def result(self, session: Session, name: str, args: tuple[Any, ...], line: Any) -> Any:
         """Return the result of a call without names, which may be under way already."""
         for call in self._loops:
             patches = self._found.get(call.find_args, [])
@@ -73,7 +82,7 @@ class LookAhead:
             return result
         return session.take_over(early.result())
 
-    def _begin(self, session: ToolSession, call: LoopCall, patches: list[Any]) -> None:
+    def _begin(self, session: Session, call: LoopCall, patches: list[Any]) -> None:
         visibility = visibility_of(getattr(ImagePatch, call.method, None))
         role, trait = visibility.needs if visibility else "", session.toolbox.models.trait
         if not role or not trait(role, "asks_language_model", False):

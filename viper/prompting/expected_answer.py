@@ -169,10 +169,11 @@ class ExpectedAnswer:
     def read(self, text: str) -> str | int:
         """Return a text as this kind of answer: the number or color that it states, if it is one.
 
-        *About three* is 3. A text with several numbers or colors, and one of another kind, stays.
+        *About three* is 3; the text *3* stays one, as tools and stored runs have it. A text with
+        several numbers or colors, and one of another kind, stays.
         """
         words = normalise_answer(text).split()
-        if self.kind == "number":
+        if self.kind == "number" and not text.isdigit():
             counts = {_COUNTS.get(w, w) for w in words if _COUNT.fullmatch(w)}
             counts = {int(float(count)) for count in counts}
             return counts.pop() if len(counts) == 1 else text

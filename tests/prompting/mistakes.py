@@ -222,7 +222,10 @@ MISTAKES = (
     Mistake(
         "number_of_a_word",
         "return int(image_patch.simple_query('How many cubes?'))",
-        ("The text was 'unknown'.", "`len(image_patch.find(...))` or `coerce_to_numeric`."),
+        (
+            "The text was 'unknown'.",
+            "`len(image_patch.find(...))`, or read a number with `coerce_to",
+        ),
     ),
     Mistake(
         "patches_sorted",

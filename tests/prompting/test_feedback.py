@@ -71,6 +71,11 @@ def test_the_signature_names_only_the_text_that_does_not_fit() -> None:
     assert "no text: `'ring'`." in text and "`'cube'`" not in text
 
 
+def test_an_attribute_of_a_method_that_was_not_called_is_no_value_of_a_patch() -> None:
+    text = feedback_on("return image_patch.simple_query.lower()")
+    assert "`simple_query` is a method" in text and "`lower` is a value" not in text
+
+
 def test_a_list_that_a_call_filled_is_not_called_empty() -> None:
     assert "found nothing" not in feedback_on(
         "eggs = image_patch.find('egg')\nreturn image_patch.find('cube')[9]"

@@ -177,17 +177,15 @@ def hint_at(
     hints, lines = dict[str, None](), frozenset[int]()
     if tree and failure.kind == "runtime" and failure.exception in _OF_NOTHING:
         lines = feeding_lines(tree, failure.line, failure.function)
-    names = {node.id: None for node in uses if isinstance(node, ast.Name)}
+    is_number = any(getattr(node, "id", "") in ("int", "float") for node in uses)
+    other = ", or read a number with `coerce_to_numeric`" * ("coerce_to_numeric" in by_name)
+    count = f"Count found objects with `len(image_patch.find(...))`{other}."
     for call in (call for call in calls if call.line in lines):
         words = ", ".join(repr(word) for word in call.args if isinstance(word, str))
         if call.result == []:
             hints[f"`{call.tool}({words})` found nothing; check for an empty list first."] = None
-        elif isinstance(call.result, str) and ("int" in names or "float" in names):
-            other = " or `coerce_to_numeric`" if "coerce_to_numeric" in by_name else ""
-            hints[
-                f"The text was {call.result[:_MAX_VALUE]!r}. To count found objects, use "
-                f"`len(image_patch.find(...))`{other}."
-            ] = None
+        elif isinstance(call.result, str) and is_number:
+            hints[f"The text was {call.result[:_MAX_VALUE]!r}. {count}"] = None
     # An attribute that the line does not name is missing inside a function that the line calls.
     is_inside = owner and not any(getattr(n, "attr", "") == failure.name for n in uses)
     if hints or failure.kind == "forbidden":
@@ -270,7 +268,7 @@ def _call_hints(
     signatures, misfits = dict[str, None](), list[str]()
     for node in uses:
         name = getattr(node, "attr", getattr(node, "id", ""))
-        if node in called and name in values:
+        if node in called and name in values and name != failure.name:
             yield f"`{name}` is a value, not a method: write it without parentheses."
         elif node in called and name in by_name:
             signatures[_signature(by_name[name])] = None

@@ -22,6 +22,7 @@ HOW_MANY = "How many cubes are there?"
 # Words of the machinery or for the people who run it, which help no writer.
 NEVER = (
     *("ImageHandle", "VideoHandle", "Ref(", "fields=", "_guard", "prelude"),
+    *("FINAL_RESULT", "list of these", "gave no answer", "a ImagePatch", "`input`;"),
     *("max_tokens", "in_pixels", "y_first", "endpoint", "another model", "Traceback"),
 )
 
@@ -68,37 +69,37 @@ MISTAKES = (
     Mistake(
         "attribute_bbox",
         f"{CUBE}\nreturn ImagePatch(image, *cube.bbox)",
-        ("left, lower, right, upper", "`bbox`"),
+        ("left, lower, right, upper", "no attribute 'bbox'.\nAttributes"),
         **GROUND,
     ),
     Mistake(
         "attribute_x1",
         f"{CUBE}\nreturn image_patch.crop(cube.x1, cube.y1, cube.x2, cube.y2)",
-        ("left, lower, right, upper", "`x1`"),
+        ("left, lower, right, upper", "no attribute 'x1'.\n"),
         **GROUND,
     ),
     Mistake(
         "attribute_confidence",
         "return sum(p.confidence > .5 for p in image_patch.find('cube'))",
-        ("horizontal_center", "`confidence`"),
+        ("horizontal_center", "no attribute 'confidence'.\n"),
     ),
     Mistake("attribute_center", f"{CUBE}\nreturn round(cube.center_x)", ("horizontal_center",)),
     Mistake(
         "misspelt_method",
         "return image_patch.simple_querry('what is written?')",
-        ("did you mean `simple_query`",),
+        ("\nDid you mean `simple_query`",),
         **COLOUR,
     ),
     Mistake(
         "misspelt_attribute",
         f"{CUBE}\nreturn image_patch.crop(cube.lefts, cube.lower, cube.right, cube.upper)",
-        ("did you mean `left`",),
+        ("\nDid you mean `left`",),
         **GROUND,
     ),
     Mistake(
         "method_of_a_video",
         "return len(list(image_patch.frame_iterator()))",
-        ("`frame_iterator`", "VideoSegment"),
+        ("`frame_iterator`", "belongs to VideoSegment, and this is of type ImagePatch."),
     ),
     Mistake(
         "function_as_a_method",
@@ -115,7 +116,7 @@ MISTAKES = (
     Mistake(
         "method_not_called",
         "return image_patch.simple_query.lower()",
-        ("is a method", "call it"),
+        ("`simple_query` is a method: call it", "simple_query(question: str"),
         **COLOUR,
     ),
     Mistake("method_without_parentheses", "return len(image_patch.find)", ("is a method", FIND)),
@@ -137,41 +138,47 @@ MISTAKES = (
     Mistake(
         "misspelt_variable",
         "cubes = image_patch.find('cube')\nreturn len(cubs)",
-        ("did you mean `cubes`",),
+        ("\nDid you mean `cubes`",),
     ),
     Mistake(
         "invented_function",
         "return count_objects(image, 'cube')",
-        ("count_objects", "ImagePatch.find"),
+        ("count_objects", ": ImagePatch, ImagePatch.find"),
     ),
     # None and empty lists
     Mistake(
         "none_is_asked",
         "big = next((p for p in image_patch.find('cube') if p.width > 90), None)\n"
         "return len(big.find('cube'))",
-        ("`big` is None", "line 3", "is None"),
+        ("`big` is None: nothing in `image_patch.find('cube')` in line 3 fitted",),
     ),
     Mistake(
         "helper_without_return",
         "def largest(patches):\n    max(patches, key=lambda p: p.area)\n\n"
         "def execute_command(image):\n    best = largest(ImagePatch(image).find('cube'))\n"
         "    return len(best.find('cube'))",
-        ("`best` is None", "largest("),
+        ("`best` is None: `largest` in line 1 returns nothing on some path",),
+    ),
+    Mistake(
+        "best_of_a_loop",
+        "best = None\ncubes = image_patch.find('cube')\nfor p in cubes:\n    if p.width > 90:\n"
+        "        best = p\nreturn round(best.width)",
+        ("`best` is None: nothing in `cubes` in line 5 fitted",),
     ),
     Mistake(
         "first_of_nothing",
         "return round(image_patch.find('egg')[0].area)",
-        ("'egg') -> nothing", "IndexError"),
+        ("'egg') -> nothing", "IndexError", "`find('egg')` found nothing; check for an empty"),
     ),
     Mistake(
         "max_of_nothing",
         "return round(max(p.area for p in image_patch.find('egg')))",
-        ("'egg') -> nothing", "max() "),
+        ("'egg') -> nothing", "max() ", "`find('egg')` found nothing; check for an empty"),
     ),
     Mistake(
         "division_by_nothing",
         "eggs = image_patch.find('egg')\nreturn round(sum(p.area for p in eggs) / len(eggs))",
-        ("ZeroDivisionError", "'egg') -> nothing"),
+        ("ZeroDivisionError", "`find('egg')` found nothing; check for an empty list first"),
     ),
     # Arguments
     Mistake(
@@ -192,7 +199,9 @@ MISTAKES = (
         **COLOUR,
     ),
     Mistake(
-        "text_for_a_patch", "return round(distance('cube', 'ring'))", ("distance(", "ImagePatch")
+        "text_for_a_patch",
+        "return round(distance('cube', image_patch.find('cube')[0]))",
+        ("`distance(patch_a: ImagePatch", "must be no text: `'cube'`."),
     ),
     Mistake(
         "patch_for_numbers",
@@ -213,7 +222,10 @@ MISTAKES = (
     Mistake(
         "number_of_a_word",
         "return int(image_patch.simple_query('How many cubes?'))",
-        ("invalid literal for int()", "-> 'unknown'"),
+        (
+            "The text was 'unknown'.",
+            "`len(image_patch.find(...))`, or read a number with `coerce_to",
+        ),
     ),
     Mistake(
         "patches_sorted",
@@ -234,7 +246,11 @@ MISTAKES = (
         **GROUND,
     ),
     # Answers
-    Mistake("no_return", "n = len(image_patch.find('cube'))", ("returned nothing", "return")),
+    Mistake(
+        "no_return",
+        "n = len(image_patch.find('cube'))",
+        ("It failed.\nThe program returned nothing; expected",),
+    ),
     Mistake(
         "print_instead_of_return",
         "print(len(image_patch.find('cube')))",
@@ -243,12 +259,12 @@ MISTAKES = (
     Mistake(
         "patches_for_a_number",
         "return image_patch.find('cube')",
-        ("returned [patch, patch]", "expected text, a truth value or a number"),
+        ("Its answer was not accepted.\nThe program returned [patch, patch]", "or a number.\n"),
     ),
     Mistake(
         "text_for_a_box",
         "return 'the cube at the top'",
-        ("returned str", "expected one ImagePatch"),
+        ("not accepted.\nThe program returned str", "expected one ImagePatch."),
         **GROUND,
     ),
     Mistake(
@@ -260,13 +276,13 @@ MISTAKES = (
     Mistake(
         "another_name",
         "def solve(image):\n    return len(ImagePatch(image).find('cube'))",
-        ("rename", "solve", "to execute_command"),
+        ("must define `execute_command` outside of classes; rename `solve` to execute_command.",),
     ),
     Mistake(
         "class_around_it",
         "class Program:\n    def execute_command(self, image):\n"
         "        return len(ImagePatch(image).find('cube'))",
-        ("no execute_command()", "outside"),
+        ("must define `execute_command` outside of classes.",),
     ),
     Mistake(
         "two_definitions",
@@ -284,7 +300,7 @@ MISTAKES = (
     Mistake(
         "too_many_calls",
         "while not image_patch.exists('egg'):\n    pass\nreturn 1",
-        ("tool calls", "exists("),
+        ("tool calls.", "'egg') -> False (40 times)"),
     ),
     Mistake(
         "recursion",
@@ -296,16 +312,18 @@ MISTAKES = (
     Mistake(
         "forbidden_import",
         "image_patch.find('cube')\nimport os\nreturn len(os.listdir('.'))",
-        ("`import os`", "Only these modules can be imported: bisect, collections"),
+        ("`import os`", "they may import bisect, collections"),
     ),
-    Mistake("open_a_file", "return open('n.txt').read()", ("open is not available",)),
-    Mistake("input", "return int(input())", ("input is not available",)),
-    Mistake("eval", "return eval('1 + 1')", ("eval is not available",)),
+    Mistake(
+        "open_a_file", "return open('n.txt').read()", ("open is not available to programs.\n",)
+    ),
+    Mistake("input", "return int(input())", ("input is not available to programs.\n",)),
+    Mistake("eval", "return eval('1 + 1')", ("eval is not available to programs.\n",)),
     Mistake("unclosed_bracket", "return len(image_patch.find('cube')", ("never closed", "line 3")),
     Mistake(
         "quotes_in_an_f_string",
         "name = 'cube\nreturn len(image_patch.find(f'{name}'))",
-        ("unterminated string", "line 3"),
+        ("nterminated string", "line 3"),
     ),
     Mistake(
         "indentation",
@@ -316,7 +334,7 @@ MISTAKES = (
     Mistake(
         "prose",
         "I can see two cubes in the picture, one of them red.\n\nThe answer is 2.\n```\n```",
-        ("no program", "execute_command"),
+        ("no program", "The answer is 2.", "execute_command"),
     ),
     Mistake(
         "cut_off",

@@ -126,7 +126,7 @@ def test_guidelines_say_what_a_task_returns() -> None:
 def test_feedback_without_a_line() -> None:
     feedback = FailedProgram("x", Failure("timeout", "took longer than 5 s"))
     text = build_prompt(QUERIES["ground"], (), (), style="chat", feedback=feedback)
-    assert "That program gave no answer. took longer than 5 s\n" in text
+    assert "It failed.\nTook longer than 5 s.\n" in text
 
 
 def test_unknown_style() -> None:

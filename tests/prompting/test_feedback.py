@@ -15,10 +15,14 @@ FIRST = FailedProgram("return egg", Failure("runtime", "no egg", 2, "return egg"
 PROSE = FailedProgram("", Failure("no_program", "there was only prose"), reply="Two cubes.")
 
 
+def feedback_on(program: str) -> str:
+    return str(feedback_after([fenced(program), COUNT])[1][-1].text)
+
+
 def test_all_failures_so_far_are_shown_the_oldest_first() -> None:
     last = FailedProgram("return ring", Failure("runtime", "no ring"), earlier=(FIRST, PROSE))
     text = feedback_text(last, ())
-    assert text.index("no ring") < text.index("return egg") < text.index("Two cubes.")
+    assert text.index("No ring") < text.index("return egg") < text.index("Two cubes.")
     assert "1. It failed in line 2" in text and "2. There was no program to run" in text
 
 
@@ -45,6 +49,37 @@ def test_after_prose_the_history_shows_the_words_of_the_model() -> None:
     words = "I see two cubes in this picture, and one of them is red."
     _, prompt = feedback_after([words, COUNT])
     assert prompt[2].role == "assistant" and prompt[2].text == words
+
+
+def test_the_history_shows_words_around_an_empty_block_and_no_quote_of_them_has_a_fence() -> None:
+    words = "I see two cubes.\n```\n```"
+    _, prompt = feedback_after([words, COUNT])
+    assert prompt[2].text == words
+    assert "I see two cubes." in prompt[3].text and "```" not in prompt[3].text
+
+
+def test_only_a_failed_import_lists_the_modules_and_only_once() -> None:
+    assert feedback_on("n = 1\nimport os\nreturn n").count("bisect") == 1
+    for program in ("return eval('1 + 1')", "return input()", "async def count():\n    pass"):
+        text = feedback_on(program)
+        assert "bisect" not in text and "abs, all" not in text and "can be called" not in text
+        assert "id you mean" not in text
+
+
+def test_the_signature_names_only_the_text_that_does_not_fit() -> None:
+    text = feedback_on("return round(distance(image_patch.find('cube')[0], 'ring'))")
+    assert "no text: `'ring'`." in text and "`'cube'`" not in text
+
+
+def test_an_attribute_of_a_method_that_was_not_called_is_no_value_of_a_patch() -> None:
+    text = feedback_on("return image_patch.simple_query.lower()")
+    assert "`simple_query` is a method" in text and "`lower` is a value" not in text
+
+
+def test_a_list_that_a_call_filled_is_not_called_empty() -> None:
+    assert "found nothing" not in feedback_on(
+        "eggs = image_patch.find('egg')\nreturn image_patch.find('cube')[9]"
+    )
 
 
 def test_advice_for_operators_reaches_them_once_and_never_the_writer() -> None:

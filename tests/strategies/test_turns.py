@@ -126,16 +126,14 @@ def call(**changes: Any) -> ToolCall:
     ("failure", "calls", "says"),
     [
         (
-            Failure(
-                "below_threshold", "list index out of range", 2, "find('egg')[0]", call_index=0
-            ),
+            Failure("below_threshold", "no egg", 2, "find('egg')[0]", tool="find", call_index=0),
             [call(rejected_by="detector.threshold", scores=(0.06,))],
-            ["find(ImagePatch(0, 0, 9.5, 9), 'egg') -> nothing", "best candidate scored 0.06"],
+            ["`find` found nothing, also", "'egg') -> nothing", "best candidate scored 0.06"],
         ),
         (
-            Failure("forbidden", "os cannot be imported", 1, "import os"),
+            Failure("forbidden", "the module 'os' cannot be imported", 1, "import os"),
             [],
-            ["os cannot be imported", "Only these modules can be imported: bisect, collections"],
+            ["It failed in line 1: `import os`.\nThe module 'os' cannot be imported."],
         ),
         (
             Failure("runtime", "no attribute 'x'", 3, "p.x", exception="AttributeError"),

@@ -10,9 +10,11 @@ never from the text of an error.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from itertools import groupby
 from typing import Any
 
 from viper.api.prelude import READABLE
@@ -21,7 +23,9 @@ from viper.api.sets import OWNERS, ApiEntry
 from viper.api.spec import entry_text
 from viper.prompting.compact import one_line
 from viper.prompting.extract import ENTRY, syntax_tree
-from viper.prompting.template import MODULE_NAMES, fill
+from viper.prompting.template import fill
+from viper.sandbox.backward_slice import feeding_lines
+from viper.sandbox.entry import ANSWER_NAMES
 from viper.sandbox.modules import import_of
 from viper.schema import Failure, ToolCall
 
@@ -39,15 +43,17 @@ _MAX_LINES = 12
 _WITHOUT_PROGRAM = ("refusal", "truncated", "no_program")
 # Errors of a call whose arguments do not fit.
 _OF_ARGUMENTS = ("TypeError", "ValueError", "ToolError")
+# Errors of an empty list, and of a text that is no number.
+_OF_NOTHING = ("IndexError", "ZeroDivisionError", "ValueError", "StopIteration", "StatisticsError")
+# Functions of a program, and lines that set the answer of a script.
+_DEFINED = re.compile(r"^def (\w+)", re.M)
+_ANSWERS = re.compile(rf"^(?:{'|'.join(ANSWER_NAMES)})\s*=|^\w+\s*=\s*[A-Z_]+\(", re.M)
 
 # Attributes of the API's classes that are values, by class.
 ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
-    owner.__name__: tuple(
-        name
-        for name, member in vars(owner).items()
-        if isinstance(member, property) and name in READABLE[owner]
-    )
-    for owner in OWNERS
+    kind.__name__: tuple(n for n in vars(kind) if n in own and isinstance(vars(kind)[n], property))
+    for kind, own in READABLE.items()
+    if kind in OWNERS
 }
 # Names of the API's objects in calls and results, by the kind of their references.
 CLASSES = {"patch": "ImagePatch", "segment": "VideoSegment"}
@@ -92,20 +98,20 @@ def feedback_text(failed: FailedProgram, entries: Sequence[ApiEntry]) -> str:
     failure, problem = failed.failure, _problem(failed)
     if failed.repeated:
         problem = f"You wrote the same program again, and it fails again. {problem}"
-    if failure.kind == "forbidden":
-        problem += f"\nOnly these modules can be imported: {MODULE_NAMES}."
-    problem += "".join(f"\n{hint}" for hint in hint_at(failure, failed.program, entries))
+    hints = hint_at(failure, failed.program, entries, failed.calls)
+    problem = "\n".join([problem, *hints]).replace("a ImagePatch", "an ImagePatch")
     parts = []
     if printed := failed.stdout.strip():
         parts.append(f"It printed:\n{printed[-_MAX_PRINTED:]}")
     if failed.calls:
-        calls = "\n".join(
-            f"- {call_text(replace(call, error=call.error and 'see above'))}"
-            if call.index == failure.call_index
-            else f"- {call_text(call)}"
-            for call in failed.calls[-MAX_CALLS:]
-        )
-        parts.append(f"The calls it made, with their results:\n{calls}")
+        stated = failure.call_index
+        texts = [
+            call_text(replace(c, error=c.error and "see above") if c.index == stated else c)
+            for c in failed.calls
+        ]
+        rows = [(text, len([*same])) for text, same in groupby(texts)][-MAX_CALLS:]
+        lines = (f"\n- {text}" + (f" ({n} times)" if n > 1 else "") for text, n in rows)
+        parts.append(f"The calls it made, with their results:{''.join(lines)}")
     if failed.earlier:
         texts = [_earlier_text(number, each) for number, each in enumerate(failed.earlier, 1)]
         parts.append("\n\n".join(["Programs before it failed too; do not repeat them.", *texts]))
@@ -115,21 +121,27 @@ def feedback_text(failed: FailedProgram, entries: Sequence[ApiEntry]) -> str:
 
 def _problem(failed: FailedProgram) -> str:
     """Return the failure and its place in words."""
-    failure = failed.failure
+    failure, program, message = failed.failure, failed.program, failed.failure.message
     line = f" in line {failure.line}" if failure.line is not None else ""
     source = f": `{failure.source_line.strip()}`" if failure.source_line else ""
-    error = f"{failure.exception}: {failure.message}" if failure.exception else failure.message
     if failure.kind in _WITHOUT_PROGRAM:
-        return f"There was no program to run: {failure.message}."
-    problem = f"It failed{line}{source}.\n{error}" if line else error
+        return f"There was no program to run: {re.sub(r'[`~]{3,}', '', message)}."
+    defined, opening = _DEFINED.findall(program), f"It failed{line}{source}."
+    if failure.kind == "forbidden" and failure.name:  # without the list of all builtins
+        message = f"{failure.name} is not available to programs"
+    elif failure.kind == "return_type" and ENTRY not in defined and not _ANSWERS.search(program):
+        rename = f"; rename `{'` or `'.join(defined)}` to {ENTRY}" if defined else ""
+        message = f"The program must define `{ENTRY}` outside of classes{rename}"
+    elif failure.kind in ("return_type", "wrong_type"):
+        # Chat asks for no list, which other styles may return.
+        message = message.replace(", or a list of these", "")
+        if _ANSWERS.search(program.rpartition(f"def {ENTRY}(")[2].replace("return ", "\nanswer=")):
+            opening = "Its answer was not accepted."
+    error = f"{failure.exception}: {message}" if failure.exception else message
+    problem = f"{opening}\n{error[:1].upper()}{error[1:].rstrip('.')}."
     if failure.kind == "below_threshold":
-        place = failure.call_index
-        call = next((each for each in failed.calls if each.index == place), None)
-        nothing = f"{failure.tool} found nothing" if call is None else call_text(call)
-        problem += (
-            f"\nThe reason: {nothing}, also when less sure results were allowed. Ask for it by "
-            "another name, or answer without it."
-        )
+        problem += f"\n`{failure.tool}` found nothing, also when less sure results were allowed."
+        problem += " Ask for it by another name, or answer without it."
     return problem
 
 
@@ -140,15 +152,20 @@ def _earlier_text(number: int, failed: FailedProgram) -> str:
     return "\n".join([f"{number}. {one_line(_problem(failed))}", *lines])
 
 
-def hint_at(failure: Failure, program: str, entries: Sequence[ApiEntry]) -> Iterator[str]:
+def hint_at(
+    failure: Failure, program: str, entries: Sequence[ApiEntry], calls: Sequence[ToolCall] = ()
+) -> Iterator[str]:
     """Yield sentences that help to mend a program.
 
     Args:
         program: the code that failed.
         entries: the names that it may call.
+        calls: the tool calls that it made.
     """
-    nodes = [node for tree in [syntax_tree(program)] if tree for node in ast.walk(tree)]
-    calls = [node.func for node in nodes if isinstance(node, ast.Call)]
+    tree, owner = syntax_tree(program), failure.owner or ""
+    by_name = {entry.name: entry for entry in entries}
+    nodes = [*ast.walk(tree)] if tree else []
+    called = {node.func: node for node in nodes if isinstance(node, ast.Call)}
     uses = [
         node
         for node in nodes
@@ -157,21 +174,39 @@ def hint_at(failure: Failure, program: str, entries: Sequence[ApiEntry]) -> Iter
     ]
     if sum(isinstance(node, ast.FunctionDef) and node.name == ENTRY for node in nodes) > 1:
         yield f"It defines {ENTRY} twice; only the last definition counts."
-    if failure.name is None:
-        yield from _call_hints(failure, uses, calls, {entry.name: entry for entry in entries})
-    elif failure.owner == "NoneType":
+    hints, lines = dict[str, None](), frozenset[int]()
+    if tree and failure.kind == "runtime" and failure.exception in _OF_NOTHING:
+        lines = feeding_lines(tree, failure.line, failure.function)
+    is_number = any(getattr(node, "id", "") in ("int", "float") for node in uses)
+    other = ", or read a number with `coerce_to_numeric`" * ("coerce_to_numeric" in by_name)
+    count = f"Count found objects with `len(image_patch.find(...))`{other}."
+    for call in (call for call in calls if call.line in lines):
+        words = ", ".join(repr(word) for word in call.args if isinstance(word, str))
+        if call.result == []:
+            hints[f"`{call.tool}({words})` found nothing; check for an empty list first."] = None
+        elif isinstance(call.result, str) and is_number:
+            hints[f"The text was {call.result[:_MAX_VALUE]!r}. {count}"] = None
+    # An attribute that the line does not name is missing inside a function that the line calls.
+    is_inside = owner and not any(getattr(n, "attr", "") == failure.name for n in uses)
+    if hints or failure.kind == "forbidden":
+        yield from hints
+    elif failure.name is None or is_inside or owner in ("method", "function"):
+        yield from _call_hints(failure, uses, called, by_name)
+    elif owner == "NoneType":
         yield from _none_hints(failure.name, uses, nodes)
     else:
-        names = [node.id for node in nodes if isinstance(node, ast.Name)]
-        yield _name_hint(failure.name, failure.owner or "", names, entries)
-        if values := ATTRIBUTES.get(failure.owner or ""):
-            methods = [entry.name for entry in entries if entry.owner == failure.owner]
-            yield f"Attributes of {failure.owner}: {', '.join(values)}."
+        variables = [node.id for node in nodes if isinstance(node, ast.Name)]
+        yield from _name_hint(failure.name, owner, variables, entries)
+        if attributes := ATTRIBUTES.get(owner):
+            methods = [entry.name for entry in entries if entry.owner == owner]
+            yield f"Attributes of {owner}: {', '.join(attributes)}."
             yield f"Its methods: {', '.join(methods) or 'none'}."
 
 
-def _name_hint(name: str, owner: str, names: Sequence[str], entries: Sequence[ApiEntry]) -> str:
-    """Return what may be meant by a name that an object, or the program, does not have.
+def _name_hint(
+    name: str, owner: str, names: Sequence[str], entries: Sequence[ApiEntry]
+) -> Iterator[str]:
+    """Yield what may be meant by a name that an object, or the program, does not have.
 
     Args:
         owner: the type of the object; "" for a variable.
@@ -182,55 +217,71 @@ def _name_hint(name: str, owner: str, names: Sequence[str], entries: Sequence[Ap
     known = [*ATTRIBUTES.get(owner, ()), *(each.name for each in entries if each.owner == owner)]
     if not owner:
         known = [*(each for each in names if each != name), *(each.name for each in entries)]
-    near = get_close_matches(name, known, 1)
     if owner in _MADE_OF:
-        return f"`{owner}` has no such attribute; ask `{_MADE_OF[owner]}({owner})` instead."
-    if owner in ("method", "function"):
-        return "That is a method which was not called; call it with parentheses."
-    if entry is not None and entry.owner != owner:
+        yield f"`{owner}` has no such attribute; ask `{_MADE_OF[owner]}({owner})` instead."
+    elif entry is not None and entry.owner != owner:
         kind = f"a method of {entry.owner}" if entry.owner else "a function, not a method"
-        return f"`{name}` is {kind}: `{_signature(entry)}`."
-    if home and owner:
-        return f"`{name}` belongs to a {home}, and this is a {owner}."
-    if not owner and (statement := import_of(name)):
-        return f"Write `{statement}` before it is used."
-    if near or owner:
-        return f"There is no `{name}`" + "".join(f"; did you mean `{each}`?" for each in near)
-    every = (f"{each.owner}.{each.name}" if each.owner else each.name for each in entries)
-    return f"The names that can be called: {', '.join(every)}."
+        yield f"`{name}` is {kind}: `{_signature(entry)}`."
+    elif home and owner:
+        yield f"`{name}` belongs to {home}, and this is of type {owner}."
+    elif not owner and (statement := import_of(name)):
+        yield f"Write `{statement}` before it is used."
+    elif near := get_close_matches(name, known, 1):
+        yield f"Did you mean `{near[0]}`?"
+    elif not owner:
+        classes = dict.fromkeys(each.owner for each in entries if each.owner)
+        every = (f"{each.owner}.{each.name}" if each.owner else each.name for each in entries)
+        yield f"The names that can be called: {', '.join([*classes, *every])}."
 
 
 def _none_hints(name: str, uses: Sequence[ast.AST], nodes: Sequence[ast.AST]) -> Iterator[str]:
-    """Yield which value of the failing line is None, and the line that it comes from."""
+    """Yield which value of the failing line is None, and the helper, loop or line behind it."""
     for use in (node for node in uses if isinstance(node, ast.Attribute) and node.attr == name):
-        value, origin = ast.unparse(use.value), ""
+        value, helper, search = ast.unparse(use.value), "", ""
+        made, origin = [value], ""
         for node in nodes:
             if isinstance(node, ast.Assign) and value in map(ast.unparse, node.targets):
-                origin = f" It comes from line {node.lineno}: `{_short(ast.unparse(node.value))}`."
-        yield f"`{_short(value)}` is None.{origin} Check it before it is used, with `is None`."
+                made.append(ast.unparse(node.value))
+                origin = f" It comes from line {node.lineno}: `{_short(made[-1])}`."
+        for node in nodes:
+            text, place = ast.unparse(node), f"in line {getattr(node, 'lineno', 0)}"
+            maker = node.name if isinstance(node, ast.FunctionDef) else ""
+            if maker and any(each.startswith(f"{maker}(") for each in made):
+                helper = f": `{maker}` {place} returns nothing on some path (missing `return`)."
+            is_around = "None" in made and f" {value} = " in text
+            is_around = is_around or any(text in each for each in made)
+            if isinstance(node, ast.For | ast.comprehension) and is_around:
+                place = f"`{_short(ast.unparse(node.iter))}` in line {node.iter.lineno}"
+                search = f": nothing in {place} fitted. Choose in another way."
+        origin = f".{origin} Check it before it is used, with `is None`."
+        yield f"`{_short(value)}` is None{helper or search or origin}"
 
 
 def _call_hints(
     failure: Failure,
     uses: Sequence[ast.AST],
-    calls: Sequence[ast.AST],
+    called: Mapping[Any, ast.Call],
     by_name: Mapping[str, ApiEntry],
 ) -> Iterator[str]:
     """Yield how the names of the failing line are called, and the signatures of its calls."""
     values = {name for names in ATTRIBUTES.values() for name in names}
-    signatures = dict[str, None]()
+    signatures, misfits = dict[str, None](), list[str]()
     for node in uses:
         name = getattr(node, "attr", getattr(node, "id", ""))
-        if node in calls and name in values:
+        if node in called and name in values and name != failure.name:
             yield f"`{name}` is a value, not a method: write it without parentheses."
-        elif node in calls and name in by_name:
+        elif node in called and name in by_name:
             signatures[_signature(by_name[name])] = None
+            args = [] if by_name[name].owner else called[node].args
+            misfits += [ast.unparse(each) for each in args if isinstance(each, ast.Constant)]
         elif isinstance(node, ast.Attribute) and name in by_name:
             yield f"`{name}` is a method: call it, as in `{_signature(by_name[name])}`."
         elif name in ("sorted", "min", "max") and failure.exception == "TypeError":
             yield f"`{name}` compares patches by a key, such as `key=lambda patch: patch.left`."
-    if signatures and failure.exception in _OF_ARGUMENTS:
+    if signatures and (failure.owner or failure.exception in _OF_ARGUMENTS):
         yield f"What the line calls: `{'`, `'.join(signatures)}`."
+    if failure.owner == "str" and misfits:
+        yield f"These arguments must be no text: `{'`, `'.join(misfits)}`."
 
 
 def _signature(entry: ApiEntry) -> str:

@@ -21,6 +21,7 @@ from typing import Any
 from viper.api.static_check import api_misuse
 from viper.models.llm.messages import Prompt, as_text
 from viper.models.llm.protocol import Sampling
+from viper.models.llm.replies import without_reasoning
 from viper.models.media import Media
 from viper.prompting.compact import END_OF_PROGRAM
 from viper.prompting.extract import extract_code
@@ -270,6 +271,8 @@ def _reply(
             read = read_program(reply.text, reply.finish_reason, reply.completion_tokens)
             if isinstance(read, Failure):
                 failure = read
+                if read.kind in WITHOUT_PROGRAM:
+                    program = without_reasoning(reply.text).strip()
             else:
                 program = read
         attempts.replies[key] = program, failure

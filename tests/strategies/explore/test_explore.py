@@ -271,7 +271,7 @@ def test_words_after_code_are_no_action() -> None:
     ("code", "says"),
     [
         ("image_patch.bbox", "Attributes of ImagePatch: left, lower, right, upper"),
-        ("image_patch.finds('cube')", "did you mean `find`"),
+        ("image_patch.finds('cube')", "Did you mean `find`"),
         ("Counter([1])", "from collections import Counter"),
         ("image_patch.find('cube', threshold=.3)", "find(object_name: str) -> list[ImagePatch]"),
     ],

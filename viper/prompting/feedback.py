@@ -99,7 +99,7 @@ def feedback_text(failed: FailedProgram, entries: Sequence[ApiEntry]) -> str:
     if failed.repeated:
         problem = f"You wrote the same program again, and it fails again. {problem}"
     hints = hint_at(failure, failed.program, entries, failed.calls)
-    problem = "\n".join([problem, *hints]).replace("a ImagePatch", "an ImagePatch")
+    problem = "\n".join([problem, *hints])
     parts = []
     if printed := failed.stdout.strip():
         parts.append(f"It printed:\n{printed[-_MAX_PRINTED:]}")
@@ -132,17 +132,20 @@ def _problem(failed: FailedProgram) -> str:
     elif failure.kind == "return_type" and ENTRY not in defined and not _ANSWERS.search(program):
         rename = f"; rename `{'` or `'.join(defined)}` to {ENTRY}" if defined else ""
         message = f"The program must define `{ENTRY}` outside of classes{rename}"
-    elif failure.kind in ("return_type", "wrong_type"):
-        # Chat asks for no list, which other styles may return.
-        message = message.replace(", or a list of these", "")
-        if _ANSWERS.search(program.rpartition(f"def {ENTRY}(")[2].replace("return ", "\nanswer=")):
-            opening = "Its answer was not accepted."
+    elif failure.kind in ("return_type", "wrong_type") and _answers(program):
+        opening = "Its answer was not accepted."
     error = f"{failure.exception}: {message}" if failure.exception else message
     problem = f"{opening}\n{error[:1].upper()}{error[1:].rstrip('.')}."
     if failure.kind == "below_threshold":
         problem += f"\n`{failure.tool}` found nothing, also when less sure results were allowed."
         problem += " Ask for it by another name, or answer without it."
     return problem
+
+
+def _answers(program: str) -> bool:
+    """Return whether a program returns or sets an answer."""
+    body = program.rpartition(f"def {ENTRY}(")[2]
+    return _ANSWERS.search(body.replace("return ", "\nanswer=")) is not None
 
 
 def _earlier_text(number: int, failed: FailedProgram) -> str:

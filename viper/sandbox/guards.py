@@ -229,7 +229,7 @@ class Guards:
         if type(type(obj)) in METACLASSES or type(obj) in METACLASSES:
             return obj
         raise ForbiddenAttributeError(
-            f"attributes of a {authored(type(obj).__name__)} cannot be assigned; those of "
+            f"attributes of {_a(type(obj).__name__)} cannot be assigned; those of "
             "objects of your own classes can"
         )
 
@@ -241,8 +241,7 @@ class Guards:
         if kind in readable.WRITABLE_ITEMS or type(kind) in METACLASSES:
             return obj
         raise ForbiddenTypeError(
-            f"items of a {authored(kind.__name__)} cannot be assigned; those of lists, dicts and "
-            "arrays can"
+            f"items of {_a(kind.__name__)} cannot be assigned; those of lists, dicts and arrays can"
         )
 
     def aug_attr(self, obj: Any, name: str, op: str, value: Any) -> None:
@@ -287,7 +286,7 @@ class Guards:
         if kind in self._known_types or type(kind) in METACLASSES or isinstance(obj, Exception):
             return kind
         raise ForbiddenTypeError(
-            f"type() of a {authored(kind.__name__)} is not allowed; it is for data and for "
+            f"type() of {_a(kind.__name__)} is not allowed; it is for data and for "
             "objects of your own classes"
         )
 
@@ -399,6 +398,12 @@ def _bits(number: int | Fraction) -> int:
 def _short(number: int | Fraction) -> str:
     # 30 digits still fit a message, and Python refuses to print more than 4,300
     return str(number) if _bits(number) < 100 else "a huge number"
+
+
+def _a(type_name: str) -> str:
+    """Return the name of a type, as the program wrote it, with its article."""
+    name = authored(type_name)
+    return f"an {name}" if name[:1] in "AEIOaeio" else f"a {name}"
 
 
 class _GuardedFormatter(string.Formatter):

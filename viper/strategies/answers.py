@@ -134,7 +134,7 @@ def _question(value: Any, query: Query, media: Media) -> Answer | Failure:
         expected = expected_answer(query.text)
         read = value.strip() if expected is None else expected.read(value.strip())
         return Answer(read, "number" if isinstance(read, int) else "text")
-    return _type_failure(value, "text, a truth value or a number, or a list of these")
+    return _type_failure(value, "text, a truth value or a number")
 
 
 def _choice(value: Any, query: Query, media: Media) -> Answer | Failure:

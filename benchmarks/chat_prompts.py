@@ -2,6 +2,7 @@
 
     python benchmarks/chat_prompts.py ask FOLDER [--set world] [--split val] [--limit 40]
     python benchmarks/chat_prompts.py score FOLDER
+    python benchmarks/chat_prompts.py score benchmarks/data/chat-replies-short.jsonl
 
 ``ask`` writes the first chat prompt of each sample with the tools of the profile ``embedded``. What
 prompts share stands in a file of its own: ``FOLDER/systemN.txt`` holds a system message and
@@ -9,12 +10,16 @@ prompts share stands in a file of its own: ``FOLDER/systemN.txt`` holds a system
 ``FOLDER/NNN.prompt.txt`` names both in its first line and holds the rest. Pictures are not shown. A
 model, or a person, writes each reply to ``FOLDER/NNN.reply.txt``.
 ``score`` runs the programs of these replies with the same tools and prints how many are right, by
-task, and how many failed. Nothing is corrected and nothing is asked again.
+task, and how many failed. Nothing is corrected and nothing is asked again. It also takes a file
+with a reply as JSON in each line: ``chat-replies-short.jsonl`` answers 60 prompts with
+``api_text = "short"``, ``chat-replies-whole.jsonl`` those that printed every example. A language
+model wrote them that saw the prompts alone, and neither pictures nor right answers.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
@@ -78,22 +83,27 @@ def main() -> None:
     parser.add_argument("--split", default="val")
     parser.add_argument("--limit", type=int, default=40)
     given = parser.parse_args()
-    given.folder.mkdir(parents=True, exist_ok=True)
+    replies = []
+    if given.folder.suffix == ".jsonl":
+        replies = [json.loads(line) for line in given.folder.read_text().splitlines()]
+    elif given.step == "score":
+        replies = [path.read_text() for path in sorted(given.folder.glob("*.reply.txt"))]
+    else:
+        given.folder.mkdir(parents=True, exist_ok=True)
     chosen = data_set(given.name)
-    written = len([*given.folder.glob("*.prompt.txt")]) if given.step == "score" else 0
+    written = len(replies)
     samples = chosen.samples(DatasetSpec(split=given.split, limit=written or given.limit))
     prompts: dict[Path, tuple[str, str, str]] = {}
     right, kinds, count = Counter[str](), Counter[str](), Counter[str]()
     for number, sample in enumerate(samples):
         prompt_file = given.folder / f"{number:03}.prompt.txt"
-        reply_file = given.folder / f"{number:03}.reply.txt"
         media = sample.load()
         if given.step == "ask":
             with reasoner_with("") as reasoner:
                 system, user = reasoner.prompt(media, sample.text, **asked(sample)).split(USER, 1)
             prompts[prompt_file] = sample.task, system, user
             continue
-        with reasoner_with(reply_file.read_text()) as reasoner:
+        with reasoner_with(replies[number]) as reasoner:
             result = reasoner.run(media, sample.text, **asked(sample))
         count[sample.task] += 1
         answer = None if result.answer is None else Prediction.of(result.answer)

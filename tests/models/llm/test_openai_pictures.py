@@ -182,3 +182,14 @@ def test_a_photograph_costs_few_bytes() -> None:
     pictures = [Picture(np.array(Image.open(path).convert("RGB"))) for path in paths]
     sizes = [len(encoder.data_uri(picture)) for picture in pictures]
     assert max(sizes) < 0.3e6 and sum(sizes) / len(sizes) < 0.2e6
+
+
+def test_a_gray_photograph_is_no_drawing() -> None:
+    noise = np.random.default_rng(0).integers(0, 255, (300, 400), dtype=np.uint8)
+    lines = np.zeros((300, 400), np.uint8)
+    lines[::20] = 255
+    kinds = [
+        PictureEncoder(1024).data_uri(Picture(np.dstack([gray] * 3)))[:16]
+        for gray in (noise, lines)
+    ]
+    assert kinds == ["data:image/jpeg;", "data:image/png;b"]

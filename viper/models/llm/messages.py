@@ -98,6 +98,14 @@ class Picture:
         return f"[picture {width} x {height}, sha256 {self.digest[:16]}]"
 
 
+# Characters a pixel from which on a PNG with few colors is a photograph as well, such as a gray one
+# (.5 to 1); drawings and screens take below .2.
+_LARGE_PNG = 0.3
+
+# Characters of a PNG that is sent as it is whatever it shows: nothing is to be saved.
+_SMALL_PNG = 50_000
+
+
 class PictureEncoder:
     """Encodes pictures for an endpoint, each once; thread-safe.
 
@@ -127,7 +135,10 @@ class PictureEncoder:
         if (factor := min(factors)) > 1:
             size = (image.width * factor, image.height * factor)
             image = image.resize(size, Image.Resampling.BICUBIC)
-        return _data_uri(image, "jpeg" if is_photograph else "png", quality=_QUALITY)
+        png = "" if is_photograph else _data_uri(image, "png")
+        pixels = image.width * image.height
+        is_photograph |= len(png) > max(_LARGE_PNG * pixels, _SMALL_PNG)  # a gray one
+        return _data_uri(image, "jpeg", quality=_QUALITY) if is_photograph else png
 
 
 def _data_uri(image: Image.Image, kind: str, **how: Any) -> str:

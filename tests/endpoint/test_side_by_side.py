@@ -100,6 +100,9 @@ CALL = LoopCall(("coin",), "simple_query", ("what?",), 3)
         ("    coins.pop(); return [c.simple_query('what?') for c in coins]", set()),
         ("    coins = coins; return [c.simple_query('what?') for c in coins]", set()),
         ("    for c in coins:\n        c = coins[0]\n        c.simple_query('what?')", set()),
+        ("    for c in coins:\n        yield c.simple_query('what?')", set()),
+        ("    del coins[1:]; return [c.simple_query('what?') for c in coins]", set()),
+        (f"    for c in coins:\n        a = {'1+' * 1500}1", set()),
         ("    return (", set()),
     ],
 )
@@ -128,7 +131,20 @@ def test_one_request_asks_for_all_names_of_a_program(start: Start, small: Path) 
     assert [call.cached for call in log(result)] == [False, True]
 
 
+def test_other_calls_of_the_rounds_are_made_in_their_turn(start: Start, small: Path) -> None:
+    program = """def execute_command(image):
+    answers = []
+    for coin in ImagePatch(image).find("coin"):
+        answers.append(coin.simple_query("what is it?"))
+        answers.append(coin.best_text_match(["a coin", "a cup"]))
+    return ", ".join(sorted(set(answers)))
+"""
+    result = answered(start, small, program, Together(0.0))
+    assert result.failure is None and result.value == "a coin"
+
+
 def test_names_that_are_no_literals_are_not_asked_for() -> None:
+    assert names_to_find(f"a.find(''); a.find('{'x' * 200}')") == ()
     program = "a.find('x'); a.exists('y'); a.find(name); find('z'); a.find('x')"
     assert names_to_find(program) == ("x", "y")
     assert names_to_find("return (") == ()

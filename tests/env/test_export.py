@@ -13,7 +13,7 @@ from viper.cli import main
 from viper.env.episode import Episode, Rules
 from viper.env.export import TrainingData
 from viper.evaluate.sample_result import SampleResult
-from viper.schema import Check, Failure, Trace, Trial, Usage, to_json
+from viper.schema import Check, Failure, Trace, Trial, Usage
 
 LUCKY = "def execute_command(image):\n    return 'yes'"
 BROKEN = "def execute_command(image):\n    return 1 / 0"
@@ -44,8 +44,8 @@ class Store:
     def row(self, sample_id, seed):
         return self._results.get((sample_id, seed), (None, None))[0]
 
-    def trace(self, sample_id, seed):
-        return to_json(self._results[sample_id, seed][1])
+    def read_trace(self, sample_id, seed):
+        return self._results[sample_id, seed][1]
 
 
 def result(sample, trace, score=1.0, seed=0, **more):

@@ -90,3 +90,7 @@ def test_a_chat_prompt_says_what_is_expected() -> None:
     either = chat_query(Query("is it a cube or a ring?", "question"))
     assert either.endswith("Expected answer: 'cube' or 'a ring'.")
     assert chat_query(Query("what is left of it", "ground")) == "what is left of it"
+
+
+def test_a_text_too_long_for_a_question_expects_nothing() -> None:
+    assert expected_answer("is there " + "-" * 20_000 + " or b c d e f g") is None

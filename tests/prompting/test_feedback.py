@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.prompting.mistakes import HOW_MANY, feedback_after, fenced
 from tests.strategies.bench import Bench, picture
 from viper.errors import ToolError
 from viper.prompting.feedback import FailedProgram, feedback_text
-from viper.schema import Failure
+from viper.schema import Failure, ToolCall
 
 COUNT = fenced("return len(image_patch.find('cube'))")
 FIRST = FailedProgram("return egg", Failure("runtime", "no egg", 2, "return egg"))
@@ -112,3 +114,23 @@ def test_a_tool_s_advice_is_part_of_what_people_read() -> None:
     error = ToolError("the boxes cannot be read", advice="change the option y_first")
     assert str(error) == "the boxes cannot be read; change the option y_first"
     assert error.problem == "the boxes cannot be read"
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        f"v = None\ns = {'1+' * 1_100}1\nreturn v.left",
+        "\n".join(f"a{n} = a{n - 1}" for n in range(1, 3_000)),
+        "x" * 100_000,
+    ],
+    ids=["deep", "long", "one line"],
+)
+def test_hostile_programs_get_bounded_feedback(program: str) -> None:
+    failure = Failure(
+        "runtime", "no", line=1, source_line=program, exception="AttributeError", name="left",
+        owner="NoneType",
+    )  # fmt: skip
+    call = ToolCall(0, "find", ("x" * 50_000,) * 500, {}, [], 0.0, error="y" * 50_000)
+    earlier = [FailedProgram(program, failure)]
+    failed = FailedProgram(program, failure, calls=[call], earlier=earlier)
+    assert len(feedback_text(failed, [])) < 8_000

@@ -184,9 +184,15 @@ def _read(
             if changes.keys() & {WRITER, EYES, "roles"}:
                 told = _inherited_from_other_models(base, changes, values)
                 notes += told if path not in shipped_profiles().values() else ()
-        return replace(document_of(path, values), notes=notes), values
+        document = document_of(path, values)
+        if document.confidence:
+            notes = tuple(each for each in notes if not each.startswith(NO_CONFIDENCE))
+        return replace(document, notes=notes), values
     except RecordError as error:
         raise ProfileError(f"{path}:{toml_line(text, error.keys)}: {error}") from None
+
+
+NO_CONFIDENCE = "answers have no confidence"
 
 
 def _inherited_from_other_models(
@@ -205,7 +211,7 @@ def _inherited_from_other_models(
             values["confidence"] = own["confidence"]
         elif "confidence" not in own:
             notes.append(
-                f"answers have no confidence: that of {base.name} was calibrated with other "
+                f"{NO_CONFIDENCE}: that of {base.name} was calibrated with other "
                 "models; viper learn confidence SET calibrates this profile"
             )
     kept = [f"[{role}]" for role in model_roles() if role in base.models and role not in own]

@@ -36,6 +36,9 @@ _REQUEST = rf"(?:(?:{_YOU}\s*)?{_TELL}(?:\s+{_TELL})*\s*|{_WONDER}\s*|{_YOU}\s+(
 # Words before the question itself.
 _OPENING = re.compile(rf"(?:{_HELLO})*{_REQUEST}(?:please\s+)?")
 
+# Longer texts ask for more than one thing, and the patterns would take long.
+LONGEST_QUESTION = 1_000
+
 # Ends of sentences; a second question may follow.
 _SENTENCE = re.compile(r"[.?!]+\s+")
 
@@ -205,6 +208,8 @@ def expected_answer(question: str) -> ExpectedAnswer | None:
 
     Of several sentences that ask for different kinds, any may be the one to answer.
     """
+    if len(question) > LONGEST_QUESTION:
+        return None
     text = " ".join(question.lower().replace("’", "'").split()).rstrip(" ?.!")
     kinds = [found for part in _SENTENCE.split(text) if (found := _of_sentence(part))]
     return kinds[0] if len({each.kind for each in kinds}) == 1 else None

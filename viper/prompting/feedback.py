@@ -39,6 +39,10 @@ _MAX_VALUE = 120
 _MAX_PRINTED = 800
 # Lines of an earlier program: enough to recognise it. All earlier programs are shown.
 _MAX_LINES = 12
+# Characters of an earlier failure and of a call: hostile programs write long lines.
+_MOST_EARLIER, _MOST_CALL = 2_000, 400
+# Characters of the longest program that is searched for hints: that takes the square of them.
+_MOST_HINTED = 8_000
 # Failures of a reply that held no program to run; ``truncated`` ones hold part of one.
 _WITHOUT_PROGRAM = ("refusal", "truncated", "no_program")
 # Errors of a call whose arguments do not fit.
@@ -123,7 +127,7 @@ def _problem(failed: FailedProgram) -> str:
     """Return the failure and its place in words."""
     failure, program, message = failed.failure, failed.program, failed.failure.message
     line = f" in line {failure.line}" if failure.line is not None else ""
-    source = f": `{failure.source_line.strip()}`" if failure.source_line else ""
+    source = f": `{_short(failure.source_line.strip())}`" if failure.source_line else ""
     if failure.kind in _WITHOUT_PROGRAM:
         return f"There was no program to run: {re.sub(r'[`~]{3,}', '', message)}."
     defined, opening = _DEFINED.findall(program), f"It failed{line}{source}."
@@ -152,19 +156,31 @@ def _earlier_text(number: int, failed: FailedProgram) -> str:
     lines = failed.as_reply.splitlines()
     if len(lines) > _MAX_LINES:
         lines = [*lines[:_MAX_LINES], "…", *lines[-1:]]
-    return "\n".join([f"{number}. {one_line(_problem(failed))}", *lines])
+    text = "\n".join([f"{number}. {one_line(_problem(failed))}", *lines])
+    return text[:_MOST_EARLIER]
 
 
 def hint_at(
     failure: Failure, program: str, entries: Sequence[ApiEntry], calls: Sequence[ToolCall] = ()
-) -> Iterator[str]:
-    """Yield sentences that help to mend a program.
+) -> list[str]:
+    """Return sentences that help to mend a program; none for one that is too long or too deep.
 
     Args:
         program: the code that failed.
         entries: the names that it may call.
         calls: the tool calls that it made.
     """
+    if len(program) > _MOST_HINTED:
+        return []
+    try:
+        return list(_hints_at(failure, program, entries, calls))
+    except RecursionError:  # an expression that is too deep to print
+        return []
+
+
+def _hints_at(
+    failure: Failure, program: str, entries: Sequence[ApiEntry], calls: Sequence[ToolCall]
+) -> Iterator[str]:
     tree, owner = syntax_tree(program), failure.owner or ""
     by_name = {entry.name: entry for entry in entries}
     nodes = [*ast.walk(tree)] if tree else []
@@ -304,7 +320,7 @@ def call_text(call: ToolCall) -> str:
     result = f"failed: {call.error}" if call.error else _value_text(call.result) or "nothing"
     if call.rejected_by and call.scores:
         result += f" (the best candidate scored {call.scores[0]:.2f}, which is too low)"
-    return f"{call.tool}({', '.join(arguments)}) -> {result}"
+    return f"{call.tool}({', '.join(arguments)}) -> {result}"[:_MOST_CALL]
 
 
 def _value_text(value: Any) -> str:

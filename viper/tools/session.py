@@ -30,7 +30,7 @@ from viper.storage.cache import ComputeCache
 from viper.tools.call_log import describe, logged, plain
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
-from viper.tools.side_by_side import LookAhead, names_to_find
+from viper.tools.side_by_side import LookAhead
 
 # Default of the number of pictures that a run may show to a model: a loop must not fill the prompt.
 MAX_SHOWN = 100
@@ -113,7 +113,6 @@ class ToolSession:
         thresholds: the current values.
         model_calls: forward passes that this run needed; cached encodings and results cost none.
         look_for: texts with names of objects that a video model should look for in particular.
-        names: what the program looks for; one request to an endpoint asks for all of it.
         shared: pictures of the query that the program maps; None if it may have no arrays.
         max_shown: number of pictures that the run may show to a model.
         max_shown_pixels: pictures with more pixels are scaled down before they are shown.
@@ -131,7 +130,6 @@ class ToolSession:
         self._overrides, self.payer = overrides, payer
         self.calls: list[ToolCall] = []
         self.model_calls = 0
-        self.names: tuple[str, ...] = ()
         self._ahead = LookAhead("")
         self._result: Any = None
         self.look_for: tuple[str, ...] = ()
@@ -143,9 +141,14 @@ class ToolSession:
     def running(self, program: str) -> Iterator[None]:
         """Ask early within the block for what the program will certainly need."""
         if not self._overrides:
-            self.names, self._ahead = names_to_find(program), LookAhead(program)
+            self._ahead = LookAhead(program)
         with self._ahead.running():
             yield
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return what the program looks for; one request to an endpoint asks for all of it."""
+        return self._ahead.names
 
     def ahead(self, name: str, args: tuple[Any, ...]) -> ToolSession:
         """Answer a call before the program makes it; this copy of the session keeps how."""

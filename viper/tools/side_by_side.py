@@ -13,13 +13,15 @@ import ast
 import copy
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 from viper.api.image_patch import ImagePatch
 from viper.api.registry import visibility_of
 from viper.errors import PARSE_ERRORS
 from viper.models.llm.protocol import Payer
+from viper.sandbox import Ref
 
 # Calls of one program at the same time: as many as an endpoint's client sends at once by default.
 SIDE_BY_SIDE = 8
@@ -28,7 +30,13 @@ SIDE_BY_SIDE = 8
 MOST_NAMES = 8
 
 # Statements after which a later round, or the rest of a round, may not run.
-_LEAVES = (ast.Break, ast.Continue, ast.Return, ast.Raise, ast.Assert, ast.Try, ast.While)
+_LEAVES = (
+    *(ast.Break, ast.Continue, ast.Return, ast.Raise, ast.Assert, ast.Try, ast.While),
+    *(ast.Yield, ast.YieldFrom),
+)
+
+# Length of the longest name of a thing; longer literals belong to other methods ``find``.
+LONGEST_NAME = 80
 
 
 class LoopCall(NamedTuple):
@@ -52,13 +60,22 @@ class Session(Protocol):
 
 
 class LookAhead:
-    """The calls of one run's loops; made side by side if their model is behind an endpoint."""
+    """What one program will need; its text is read only if a model behind an endpoint is asked."""
 
     def __init__(self, program: str) -> None:
-        self._loops = calls_in_loops(program)
+        self._program = program
         self._found: dict[tuple[Any, ...], list[Any]] = {}
         self._early: dict[tuple[str, tuple[Any, ...]], Future[Session]] = {}
         self._pool = ThreadPoolExecutor(SIDE_BY_SIDE)  # starts no thread before the first call
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Return the names that the program looks for."""
+        return names_to_find(self._program)
+
+    @cached_property
+    def _loops(self) -> set[LoopCall]:
+        return calls_in_loops(self._program)
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -70,28 +87,35 @@ class LookAhead:
 
     def result(self, session: Session, name: str, args: tuple[Any, ...], line: Any) -> Any:
         """Return the result of a call without names, which may be under way already."""
-        for call in self._loops:
-            patches = self._found.get(call.find_args, [])
-            if call[1:] == (name, args[1:], line) and patches[:1] == [args[0]]:
-                self._begin(session, call, patches)
+        if not self._program or not all(isinstance(arg, str | Ref) for arg in args):
+            return session.nested(name, args, {})
+        if self._found and _asks_endpoint(session, name):
+            for call in self._loops:
+                patches = self._found.get(call.find_args, [])
+                if call[1:] == (name, args[1:], line) and patches[:1] == [args[0]]:
+                    self._begin(session, call, patches)
         early = self._early.pop((name, args), None)
-        if early is None:
-            result = session.nested(name, args, {})
-            if name == "find":
-                self._found[args[1:]] = result
-            return result
-        return session.take_over(early.result())
+        if early is not None:
+            return session.take_over(early.result())
+        result = session.nested(name, args, {})
+        if name == "find":
+            self._found[args[1:]] = result
+        return result
 
     def _begin(self, session: Session, call: LoopCall, patches: list[Any]) -> None:
-        visibility = visibility_of(getattr(ImagePatch, call.method, None))
-        role, trait = visibility.needs if visibility else "", session.toolbox.models.trait
-        if not role or not trait(role, "asks_language_model", False):
-            return
-        if not trait(role, "concurrent", False):
-            return
         for patch in patches[: int(min(len(patches), session.payer.room()))]:
             shadow, args = copy.copy(session), (patch, *call.args)
-            self._early[call.method, args] = self._pool.submit(shadow.ahead, call.method, args)
+            if (call.method, args) not in self._early:
+                self._early[call.method, args] = self._pool.submit(shadow.ahead, call.method, args)
+
+
+def _asks_endpoint(session: Session, method: str) -> bool:
+    """Return whether a method of patches asks a language model that serves callers at once."""
+    visibility = visibility_of(getattr(ImagePatch, method, None))
+    role, trait = visibility.needs if visibility else "", session.toolbox.models.trait
+    return bool(
+        role and trait(role, "asks_language_model", False) and trait(role, "concurrent", False)
+    )
 
 
 def names_to_find(program: str) -> tuple[str, ...]:
@@ -105,7 +129,8 @@ def names_to_find(program: str) -> tuple[str, ...]:
         and call.args
         and isinstance(call.args[0], ast.Constant)
     )
-    return tuple(dict.fromkeys(name for name in named if isinstance(name, str)))[:MOST_NAMES]
+    names = (name for name in named if isinstance(name, str) and 0 < len(name) <= LONGEST_NAME)
+    return tuple(dict.fromkeys(names))[:MOST_NAMES]
 
 
 def calls_in_loops(program: str) -> set[LoopCall]:
@@ -128,7 +153,9 @@ def calls_in_loops(program: str) -> set[LoopCall]:
         found = _find_args(source, tree)
         if found is None or not isinstance(target, ast.Name) or _stores(loop, target.id) > 1:
             continue
-        for call in (call for place in places for call in _certain_calls(place)):
+        with suppress(RecursionError):  # an expression that is too deep counts for nothing
+            places = [call for place in places for call in _certain_calls(place)]
+        for call in (place for place in places if isinstance(place, ast.Call)):
             args, method = _constants(call), call.func
             if args is None or not isinstance(method, ast.Attribute):
                 continue
@@ -140,7 +167,7 @@ def calls_in_loops(program: str) -> set[LoopCall]:
 def _tree(program: str) -> ast.AST:
     try:
         return ast.parse(program)
-    except PARSE_ERRORS:
+    except (*PARSE_ERRORS, SystemError):  # Python 3.11 raises the last when threads parse at once
         return ast.Module([], [])
 
 
@@ -148,7 +175,11 @@ def _find_args(source: ast.expr, tree: ast.AST) -> tuple[Any, ...] | None:
     """Return the arguments of the ``find`` whose whole result a loop goes over, else None."""
     if isinstance(source, ast.Name):
         name, nodes = source.id, list(ast.walk(tree))
-        changed = any(isinstance(n, ast.Attribute) and _is(n.value, name) for n in nodes)
+        changed = any(
+            isinstance(n, ast.Attribute) or not isinstance(n.ctx, ast.Load)
+            for n in nodes
+            if isinstance(n, ast.Attribute | ast.Subscript) and _is(n.value, name)
+        )
         values = [n.value for n in nodes if isinstance(n, ast.Assign) and _is(n.targets[0], name)]
         if changed or len(values) != 1 or _stores(tree, name) != 1:
             return None

@@ -10,7 +10,7 @@ from dialects import DIALECTS
 from openai_bench import Connect, Serve
 from openai_server import Answer, completion
 
-from viper.errors import PromptTooLongError
+from viper.errors import ModelError, PromptTooLongError
 from viper.models.llm.capabilities import Capabilities, capabilities_of
 from viper.models.llm.openai_llm import OpenAILLM
 from viper.models.llm.protocol import Sampling
@@ -76,8 +76,11 @@ def test_known_hosts_and_models_need_no_refusal() -> None:
 @pytest.mark.parametrize(
     ("param", "message", "refused"),
     [
-        ("temperature", "no", ("temperature",)),
+        ("temperature", "it is not supported", ("temperature",)),
         ("body.seed", "Extra inputs are not permitted", ("seed",)),
+        ("temperature", "'temperature' must be at most 1, got 1.6", None),
+        ("max_tokens", "max_tokens is too large: 5000; the model supports at most 4096", None),
+        ("messages", "the stop token `stop` stands in a message", None),
         ("", 'Unknown name \\"seed\\": Cannot find field.', ("seed",)),
         ("", "Unsupported parameter: stop", ("stop",)),
         ("", "please stop this at once, n must be 1, temperature is high", None),
@@ -103,7 +106,7 @@ def test_a_server_that_refuses_everything_is_not_asked_for_ever(
     server = serve(otherwise=refuse)
     with pytest.raises(Exception, match="refused the request"):
         connect(server, api="chat").generate(["p"], SAMPLING)
-    assert len(server.received) <= 6
+    assert len(server.received) <= 3
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"m": 3}', '{"m": {"refused": 1}}'])
@@ -137,3 +140,18 @@ def test_cached_tokens_have_their_own_price(
     expected = (100 * 2.0 + 900 * 0.5 + 10 * 8.0) / 1e6
     assert reply.cost_usd == pytest.approx(expected)
     assert llm.usage.cost_usd == pytest.approx(expected)
+
+
+def test_nothing_is_kept_of_a_correction_that_does_not_help(serve: Serve, tmp_path: Path) -> None:
+    error = {"message": "'seed' is not supported", "param": "seed"}
+
+    def refuse(request: object) -> Answer:
+        if "seed" in request.body:  # type: ignore[attr-defined]
+            return Answer(json.dumps({"error": error}), 400)
+        return Answer(json.dumps({"error": {"message": "the model is away"}}), 404)
+
+    llm = model_at(serve(otherwise=refuse), "m", tmp_path / "endpoints.json")
+    with pytest.raises(ModelError, match="away"):
+        llm.generate(["p"], SAMPLING)
+    assert llm.capabilities == Capabilities() and not (tmp_path / "endpoints.json").exists()
+    llm.close()

@@ -308,3 +308,26 @@ def test_boxes_are_right_pixels_of_pictures_that_the_model_gets_smaller(
     # The model sees whole pixels of the smaller picture.
     tolerance = 1.01 * max(width, height) / max(seen_width, seen_height)
     assert found.box == pytest.approx(box, abs=tolerance)
+
+
+@pytest.mark.parametrize(
+    ("label", "phrases", "expected"),
+    [
+        ("women", ["men", "women"], "women"),
+        ("carpets", ["car", "carpet"], "carpet"),
+        ("scarf", ["car", "cup"], None),
+        ("female person", ["male", "female"], "female"),
+        ("the red car", ["car", "red car"], "red car"),
+        ("mug", ["cup", "table"], None),
+        ("mug", ["cup"], "cup"),
+    ],
+)
+def test_a_label_names_whole_words(label: str, phrases: list[str], expected: str | None) -> None:
+    told = Told(json.dumps([{"label": label, "bbox_2d": [0, 0, 500, 500]}]))
+    detector = VlmDetector(told)
+    (encoding,) = detector.encode([PICTURE])
+    found = detector.detect(encoding, phrases)
+    assert [phrase for phrase, boxes in zip(phrases, found, strict=True) if boxes] == (
+        [expected] if expected else []
+    )
+    assert all((repr(label) in boxes.note) == (expected is None) for boxes in found)

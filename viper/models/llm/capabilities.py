@@ -43,20 +43,27 @@ class Capabilities:
     refused: tuple[str, ...] = ()
     boxes: str = ""
 
-    def corrected(self, sent: Iterable[str], param: str, message: str) -> Capabilities | None:
+    def corrected(
+        self, sent: Iterable[str], param: str, message: str, code: str = ""
+    ) -> Capabilities | None:
         """Return the capabilities that a refused request teaches, or None if it teaches nothing.
 
         Args:
             sent: names of the fields of the request.
             param: the field that the error names as its cause, or "".
             message: the server's words, in which quotes or the word *parameter* mark a field.
+            code: the error's code. Only some codes and words say that a field is not taken; others
+                refuse its value, which a profile must mend.
         """
+        if not _says("unsupported", (code,), message):
+            return None
         named = [name for name in sent if name == param.rpartition(".")[2] or _names(message, name)]
         if self.token_field in named:
             # Only models that reason refuse the old name, and these refuse both fields as well.
             more = ("temperature", "stop") if self.token_field == "max_tokens" else ()
             (other,) = {*TOKEN_FIELDS} - {self.token_field}
-            return replace(self, token_field=other, refused=(*self.refused, *more))
+            refused = tuple(dict.fromkeys((*self.refused, *more)))
+            return replace(self, token_field=other, refused=refused)
         refused = tuple(name for name in named if name in OMITTABLE)
         return replace(self, refused=(*self.refused, *refused)) if refused else None
 
@@ -89,7 +96,11 @@ def is_too_long(codes: Iterable[Any], message: str) -> bool:
         codes: the error's code, type and the like.
         message: the server's words.
     """
-    known, text = _table()["too_long"], message.lower()
+    return _says("too_long", codes, message)
+
+
+def _says(what: str, codes: Iterable[Any], message: str) -> bool:
+    known, text = _table()[what], message.lower()
     return bool({*known["codes"]} & {str(code) for code in codes}) or any(
         words in text for words in known["words"]
     )

@@ -51,9 +51,10 @@ class RefusedError(ModelError):
     Attributes:
         param: the field of the request that the server names as the cause, or "".
         stated: the server's words.
+        reason: the server's code for the error, or "".
     """
 
-    param = stated = ""
+    param = stated = reason = ""
 
 
 class ContextFullError(UsageError):
@@ -165,6 +166,7 @@ class Client(EventLoop):
         todo = "check model, api and options of the profile"
         refused = RefusedError(f"{place} refused the request (status {status}): {message}; {todo}")
         refused.param, refused.stated = str(fields.get("param") or ""), words
+        refused.reason = str(fields.get("code") or "")
         return refused
 
 

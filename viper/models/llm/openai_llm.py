@@ -21,7 +21,7 @@ from typing import Any
 
 from viper.errors import PromptTooLongError, UsageError
 from viper.models.llm import openai_client
-from viper.models.llm.capabilities import Corrections, capabilities_of
+from viper.models.llm.capabilities import Capabilities, Corrections, capabilities_of
 from viper.models.llm.endpoint import LLMUsage, UsageCounter, find_endpoint
 from viper.models.llm.event_loop import ConcurrentLLM
 from viper.models.llm.messages import (
@@ -43,9 +43,6 @@ LOG = logging.getLogger("viper.models")
 # Tokens from which on a prompt is compared with what the server says it read; twice as many as it
 # read are no error of the estimate.
 LONG_PROMPT = 2_000
-
-# Fields that one request may turn out to hold in vain: the limit of tokens and the omittable ones.
-MOST_CORRECTIONS = 5
 # Returns a picture in a ``data:`` URI.
 Encode = Callable[[Any], str]
 
@@ -232,24 +229,33 @@ class OpenAILLM(ConcurrentLLM):
         repeated = replace(completions[0], cost_usd=self._counter.price_usd(0, 0))
         return completions + [repeated] * (sampling.n - 1)
 
-    async def _ask(self, body: Callable[[], dict[str, Any]]) -> openai_client.Reply:
-        """Send a request; without the fields that the endpoint refuses, if it refuses some."""
-        for _ in range(MOST_CORRECTIONS):
-            fields, before = body(), self.capabilities
-            try:
-                return await self._client.ask(self._api, fields, openai_client.read_reply)
-            except openai_client.RefusedError as error:
-                learned = before.corrected(fields, error.param, error.stated)
-                if learned is None:
-                    raise
-            if self.capabilities == before:  # another request may have learned it meanwhile
-                self.capabilities = learned
-                LOG.info("%s refuses a field of the request; now %s", self._place, learned)
-                if self._corrections is not None:
-                    self._corrections.put(self._place, learned)
-        return await self._client.ask(self._api, body(), openai_client.read_reply)
+    async def _ask(self, body: Callable[[Capabilities], dict[str, Any]]) -> openai_client.Reply:
+        """Send a request; without the fields that the endpoint refuses, if it refuses some.
 
-    def _body(self, prompt: Prompt, sampling: Sampling, n: int, seed: int) -> dict[str, Any]:
+        What an answer proved right is kept for later requests.
+        """
+        tried = [self.capabilities]
+        while True:
+            fields = body(tried[-1])
+            try:
+                reply = await self._client.ask(self._api, fields, openai_client.read_reply)
+                break
+            except openai_client.RefusedError as error:
+                stated = error.param, error.stated, error.reason
+                learned = tried[-1].corrected(fields, *stated)
+                if learned is None or learned in tried:
+                    raise
+                tried.append(learned)
+        if len(tried) > 1:
+            LOG.info("%s refuses fields of the request; now %s", self._place, tried[-1])
+            self.capabilities = tried[-1]
+            if self._corrections is not None:
+                self._corrections.put(self._place, tried[-1])
+        return reply
+
+    def _body(
+        self, prompt: Prompt, sampling: Sampling, n: int, seed: int, takes: Capabilities
+    ) -> dict[str, Any]:
         room = self.max_context
         if self._tokens.exact:
             room -= self._tokens.count_prompt(prompt, chat=self.sees_pictures)
@@ -257,7 +263,7 @@ class OpenAILLM(ConcurrentLLM):
             raise self._too_long()
         draw = {"temperature": sampling.temperature, "seed": seed, "n": n}
         body: dict[str, Any] = {"model": self._model, **draw}
-        name = self.capabilities.token_field if self.sees_pictures else "max_tokens"
+        name = takes.token_field if self.sees_pictures else "max_tokens"
         body[name] = min(sampling.max_tokens + self._thinking_tokens, room)
         if sampling.stop:
             body["stop"] = list(sampling.stop)
@@ -266,7 +272,7 @@ class OpenAILLM(ConcurrentLLM):
         else:
             check_no_pictures(prompt, self.model_id)
             body["prompt"] = without_roles(prompt)
-        left_out = {*self._omit, *self.capabilities.refused}
+        left_out = {*self._omit, *takes.refused}
         fields = {name: value for name, value in body.items() if name not in left_out}
         return {**fields, "extra_body": self._extra} if self._extra else fields
 

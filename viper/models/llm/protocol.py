@@ -173,7 +173,8 @@ def check_running() -> None:
 def sending(count: int) -> Iterator[None]:
     """Reserve ``count`` requests, which the block sends and charges; an error gives them back.
 
-    Requests that are under way thus count against the budget, and several at once cannot exceed it.
+    Requests that are under way thus count against the bound of requests, which several at once
+    cannot exceed; their tokens and cost are known, and counted, only when they are answered.
     """
     payers, reserved = _PAYERS.get(), list[Payer]()
     try:

@@ -159,10 +159,16 @@ class VlmDetector(PicturesOnVLM):
             corners = entries[next(i for i, box in enumerate(boxes) if not box)].corners
             problem = f"the box {corners}, which is empty or not within {sides[0]} x {sides[1]}"
             raise self._unreadable(problem, reply)
+        named = [_phrase_of(entry.label, phrases) for entry in entries]
         lost = sum(unreadable for _, unreadable in parts) + sum(not box for box in boxes)
         notes = [f"{lost} of {lost + sum(map(bool, boxes))} entries held no box in the picture"]
-        notes = (notes if lost else []) + (["the limit of tokens cut the list"] if cut else [])
-        named = [_phrase_of(entry.label, phrases) for entry in entries]
+        other = sorted(
+            {entry.label for entry, name in zip(entries, named, strict=True) if not name}
+        )
+        notes = notes if lost else []
+        if other and {*phrases} - {*named}:  # they may mean a name that has no box
+            notes.append(f"boxes labelled {', '.join(map(repr, other[:3]))} fit no name")
+        notes += ["the limit of tokens cut the list"] if cut else []
         results: list[list[Detection]] = []
         for phrase in phrases:
             own = [i for i, box in enumerate(boxes) if box and named[i] == phrase]
@@ -255,8 +261,14 @@ def _phrase_of(label: str, phrases: Sequence[str]) -> str | None:
     """Return the phrase that a label names, word for word or as a part, or None. A lone phrase
     needs no label.
     """
-    name = label.casefold().strip()
-    pairs = [(phrase, phrase.casefold()) for phrase in phrases]
+    name = _singular(label)
+    pairs = [(phrase, _singular(phrase)) for phrase in sorted(phrases, key=len, reverse=True)]
     exact = [phrase for phrase, plain in pairs if plain == name or len(phrases) == 1]
     near = [phrase for phrase, plain in pairs if name and (plain in name or name in plain)]
     return next(iter(exact or near), None)
+
+
+def _singular(text: str) -> str:
+    """Return the words of a text between blanks, without a plural *s*."""
+    words = (word.removesuffix("s") for word in text.casefold().split())
+    return f" {' '.join(words)} "

@@ -8,7 +8,7 @@ import pytest
 
 from viper.models.media import Media
 from viper.prompting.expected_answer import expected_answer
-from viper.schema import Answer, Query
+from viper.schema import Answer, Failure, Query
 from viper.strategies.answers import read_answer, wrong_type
 from viper.strategies.tasks import resolve_task
 from viper.tools.settings import ToolSettings
@@ -61,6 +61,7 @@ def test_no_right_answer_is_refused(each: dict) -> None:
         ("what color is the roof?", "The roof of the tall house is brown", "brown"),
         ("which colors are there?", ["red", "blue"], "red, blue"),
         ("what is there?", {"cubes": 2, "balls": 1}, "cubes: 2, balls: 1"),
+        ("which of them are red?", [True, False], "yes, no"),
     ],
 )
 def test_numbers_in_words_lists_and_sentences_are_read(
@@ -68,6 +69,12 @@ def test_numbers_in_words_lists_and_sentences_are_read(
 ) -> None:
     answer = read_answer(returned, Query(query, "question"), MEDIA)
     assert isinstance(answer, Answer) and answer.value == value
+
+
+@pytest.mark.parametrize("value", [{"cubes": 2, "first": object()}, [1, object()], [], {}])
+def test_a_list_that_holds_other_things_is_no_answer(value: object) -> None:
+    answer = read_answer(value, Query("what is there?", "question"), MEDIA)
+    assert isinstance(answer, Failure) and answer.kind == "return_type"
 
 
 def test_a_sentence_without_one_color_is_none() -> None:

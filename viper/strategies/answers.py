@@ -32,6 +32,7 @@ from viper.tools.settings import ToolSettings
 
 # Values that a list for a question may hold.
 _PLAIN = str | int | float
+_TRUTHS = {"True": "yes", "False": "no"}
 
 # Language models write truth values in these words; other words are no answer to a statement.
 _TRUE, _FALSE = {"yes", "true", "y", "1"}, {"no", "false", "n", "0"}
@@ -126,10 +127,11 @@ def _question(value: Any, query: Query, media: Media) -> Answer | Failure:
         return Answer("yes" if value else "no", "text")
     if isinstance(value, int | float) and math.isfinite(value):
         return Answer(int(value) if float(value).is_integer() else value, "number")
-    if isinstance(value, Mapping) and value:
-        value = [f"{name}: {item}" for name, item in value.items() if isinstance(item, _PLAIN)]
-    if isinstance(value, list | tuple) and value and all(isinstance(i, _PLAIN) for i in value):
-        value = ", ".join(str(item).strip() for item in value)
+    items = list(value.values()) if isinstance(value, Mapping) else value
+    if isinstance(items, list | tuple) and items and all(isinstance(i, _PLAIN) for i in items):
+        words = [_TRUTHS.get(str(item), str(item).strip()) for item in items]
+        names = [f"{name}: " for name in value] if isinstance(value, Mapping) else [""] * len(words)
+        value = ", ".join(map("".join, zip(names, words, strict=True)))
     if isinstance(value, str) and value.strip():
         expected = expected_answer(query.text)
         read = value.strip() if expected is None else expected.read(value.strip())

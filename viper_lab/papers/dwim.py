@@ -383,6 +383,12 @@ def run_dwim(options: Options, own: DwimOptions, settings: TuneSettings) -> int:
     temperature = own.temperature
     if temperature is None:
         temperature = components.settings.temperature or TEMPERATURE
+    checks_by = own.checks_by or ("rules" if style == "compact" else "llm")
+    if checks_by == "llm" and components.settings.prompt_style == "compact":
+        raise UsageError(
+            f"--checks-by llm: the language model of profile {profile.name} writes programs and "
+            "nothing else; take --checks-by rules, or a --profile with a chat model"
+        )
     study = DwimStudy(
         components,
         tuned,
@@ -391,7 +397,7 @@ def run_dwim(options: Options, own: DwimOptions, settings: TuneSettings) -> int:
         SampleSplits(name, options.root, train, test),
         scale,
         RunOptions(strategy="explore", temperature=temperature),
-        own.checks_by or ("rules" if style == "compact" else "llm"),
+        checks_by,
         say=teller(),
     )
     began = time.monotonic()

@@ -58,6 +58,7 @@ def test_agents_are_tuned_once_and_answer_once(tmp_path: Path) -> None:
     [
         (["--train-split", "train", "--split", "train:question"], "would be learned from"),
         (["--longest", "32"], "give --longest"),
+        (["--profile", "embedded", "--checks-by", "llm"], "a --profile with a chat model"),
     ],
 )
 def test_what_would_say_nothing_is_refused_before_anything_is_made(
@@ -73,10 +74,10 @@ def test_what_would_say_nothing_is_refused_before_anything_is_made(
     ("options", "temperature", "checks_by", "api"),
     [
         (["--profile", "embedded"], 1.0, "rules", None),
-        (["--profile", "embedded", "--checks-by", "llm", "--api", "dwim-vcr"], 1.0, "llm",
-         "dwim-vcr"),
+        (["--profile", "embedded", "--api", "dwim-vcr"], 1.0, "rules", "dwim-vcr"),
         (["--profile", "embedded", "--temperature", "0.7"], 0.7, "rules", None),
         (["--profile", "paper-dwim", "--data", "gqa"], None, "llm", None),
+        (["--profile", "paper-dwim", "--data", "gqa", "--checks-by", "rules"], None, "rules", None),
     ],
 )  # fmt: skip
 def test_a_chat_model_recognises_discrepancies_at_the_temperature_of_its_profile(

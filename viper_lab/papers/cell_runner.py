@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -241,6 +241,33 @@ class CellRunner(Stored):
         """Return the labelled samples from which banks are mined."""
         return self.sampled(part.shots(seed, self.scale.pool))
 
+    def check_seeds(self, cells: Iterable[tuple[Cell, Part]]) -> None:
+        """Refuse several seeds that must all give the same answers.
+
+        Raises:
+            UsageError: there is a cell whose seeds cannot differ.
+        """
+        for cell, part in cells:
+            if len(self.scale.seeds) > 1 and not self._can_differ(cell, part):
+                raise UsageError(
+                    f"{part.name}: {len(self.scale.seeds)} seeds ask the same samples, and "
+                    f"{cell.name!r} writes programs at temperature 0, so that all seeds give the "
+                    "same answers; give --seeds 1, or a profile with a temperature above 0"
+                )
+
+    def _can_differ(self, cell: Cell, part: Part) -> bool:
+        """Return whether seeds have samples, shots or sampled programs of their own."""
+        mining, seeds = cell.mining, self.scale.seeds
+        if cell.options.settings(self.writers[cell.writer].settings).temperature > 0:
+            return True
+        if mining is not None and mining.programs > 1:  # drawn warm, under each seed
+            return True
+        drawn = [[self.test_samples(part, seed, cell.times).samples for seed in seeds]]
+        if mining is not None:
+            drawn += [[mined_from(self.pool(part, seed).samples, mining, seed) for seed in seeds]]
+        ids = [{tuple(each.sample_id for each in own) for own in by_seed} for by_seed in drawn]
+        return any(len(different) > 1 for different in ids)
+
     def step(self, cell: Cell, part: Part, seed: int) -> StoredRun:
         """Return the run of a cell.
 
@@ -306,7 +333,7 @@ class CellRunner(Stored):
         key = (mining, part.name, seed, writer)
         if key not in self._banks:
             parts = self.writers[writer]
-            sampled = mined_as(self.pool(part, seed), mining)
+            sampled = mined_as(self.pool(part, seed), mining, parts.settings.temperature)
             results = self._answered(self.mining_step(mining, part, seed, writer), parts, sampled)
             evaluation, samples = sampled.evaluation, sampled.samples
             source = ExampleSource(evaluation, mining.api, parts.library, parts.llm.model_id)
@@ -334,10 +361,16 @@ def mined_from(samples: Sequence[Sample], mining: Mining, seed: int) -> list[Sam
     return of_each_kind(samples, mining.shots)
 
 
-def mined_as(pool: SampledEvaluation, mining: Mining) -> SampledEvaluation:
-    """Return the pool, to be answered once without examples, or several times and warm."""
-    warmth = WARM if mining.programs > 1 else 0.0
-    sampled = pool.under(zero_shot(warmth).changed(api=mining.api))
+def mined_as(
+    pool: SampledEvaluation, mining: Mining, temperature: float | None = None
+) -> SampledEvaluation:
+    """Return the pool, to be answered once without examples, or several times and warm.
+
+    Args:
+        temperature: of the profile; where it is 0, several programs are drawn at ``WARM``.
+    """
+    warmth = (temperature or WARM) if mining.programs > 1 else temperature
+    sampled = pool.under(zero_shot().changed(api=mining.api, temperature=warmth))
     (first,) = pool.evaluation.seeds
     seeds = tuple(first + number * _APART for number in range(mining.programs))
     return replace(sampled, evaluation=replace(sampled.evaluation, seeds=seeds))

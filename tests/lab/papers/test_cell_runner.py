@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -10,12 +10,15 @@ import pytest
 from tests.evaluate.engine_doubles import a_sample
 from tests.lab.papers.fake_study import FilePart, Noted, Questions
 from viper.ace.bank import read_bank
+from viper.ace.mining import WARM
 from viper.errors import UsageError
+from viper.evaluate.evaluation import Evaluation
+from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
 from viper.reasoner import RunOptions
 from viper.strategies.base import Components
 from viper_lab.papers import cell_runner
-from viper_lab.papers.cell_runner import Cell, Mining, mined_from
+from viper_lab.papers.cell_runner import Cell, CellRunner, Mining, mined_from
 
 PLAIN = RunOptions(api="abstract", examples=0, trials=1, self_tune=False)
 ZERO = Cell("zero-shot", PLAIN)
@@ -151,6 +154,67 @@ def test_samples_are_never_asked_and_mined_from(questions: Questions) -> None:
         )  # a cell without examples may ask them all
         with pytest.raises(UsageError, match="4 of 4 samples to mine from are asked, too"):
             runner.step(MINED, leaking, 0)
+
+
+def test_both_apis_mine_from_the_same_labelled_samples(questions: Questions) -> None:
+    asked = {}
+    with questions.runner() as runner:
+        for api in ("vipergpt", "abstract"):
+            mining = Mining(api, programs=2)
+            runner.bank(mining, questions.part, 0)
+            step = runner.mining_step(mining, questions.part, 0)
+            with RunStore.read(step.folder) as store:
+                asked[api] = {(row.sample_id, row.seed) for row in store.rows()}
+    assert asked["vipergpt"] == asked["abstract"] and len(asked["abstract"]) == 8
+
+
+def mining_temperature(runner: CellRunner, part: FilePart, programs: int) -> float:
+    mining = Mining("abstract", programs=programs)
+    runner.bank(mining, part, 0)
+    with RunStore.read(runner.mining_step(mining, part, 0).folder) as store:
+        return float(store.manifest.settings["temperature"])
+
+
+def test_programs_are_mined_at_the_profiles_temperature(questions: Questions) -> None:
+    with questions.runner() as runner:
+        assert mining_temperature(runner, questions.part, 1) == 0.0
+        assert mining_temperature(runner, questions.part, 4) == WARM  # else four equal ones
+    questions.set_temperature(0.7)
+    questions.folder = questions.folder / "warm"
+    with questions.runner() as runner:
+        assert mining_temperature(runner, questions.part, 1) == 0.7
+        assert mining_temperature(runner, questions.part, 4) == 0.7
+
+
+@dataclass(frozen=True)
+class FixedPart(FilePart):
+    """Asks the same samples under every seed, whatever the limit."""
+
+    def evaluation(self, seed: int, limit: int) -> Evaluation:
+        return replace(super().evaluation(0, limit), seeds=(seed,))
+
+
+def test_several_seeds_that_cannot_differ_are_refused(questions: Questions) -> None:
+    part = FixedPart(questions.part.ask, questions.part.mine)
+    several = MINED, replace(MINED, name="warm", mining=Mining("abstract", programs=4))
+    with questions.runner(seeds=(0, 1, 2)) as runner:
+        with pytest.raises(UsageError) as caught:
+            runner.check_seeds([(ZERO, part)])
+        said = str(caught.value)
+        assert "3 seeds ask the same samples" in said and "--seeds 1" in said and "\n" not in said
+        runner.check_seeds([(ZERO, questions.part)])  # each seed draws its samples
+        runner.check_seeds([(cell, part) for cell in several])  # or its shots
+        sampled = replace(ZERO, options=PLAIN.changed(temperature=0.4))
+        runner.check_seeds([(sampled, part)])  # or its programs
+    with questions.runner(seeds=(0, 1), pool=8) as runner:
+        with pytest.raises(UsageError, match="2 seeds ask the same samples"):
+            runner.check_seeds([(MINED, part)])  # all labelled samples are shots of every seed
+        runner.check_seeds([(several[1], part)])
+    with questions.runner(seeds=(0,)) as runner:
+        runner.check_seeds([(ZERO, part)])
+    questions.set_temperature(0.4)
+    with questions.runner(seeds=(0, 1, 2)) as runner:
+        runner.check_seeds([(ZERO, part)])
 
 
 def test_a_cell_may_ask_more_samples(questions: Questions) -> None:

@@ -12,7 +12,7 @@ from viper.ace.bank import Bank, write_bank
 from viper.ace.mining import WARM, ExampleSource, candidates, of_each_kind, zero_shot
 from viper.ace.select import Selection, select
 from viper.data.registry import choose
-from viper.data.sample import Sample
+from viper.data.sample import Sample, kind_of
 from viper.errors import StoreError, UsageError
 from viper.evaluate.campaign import RunProgress, SampledEvaluation, answer_all
 from viper.evaluate.evaluation import Evaluation, model_ids
@@ -43,6 +43,19 @@ def spread(values: Sequence[int]) -> str:
     return f"{low}" if low == high else f"{low} to {high}"
 
 
+# Words of the kinds of expression, the rare ones first: one that has several counts as the first.
+_KINDS: Mapping[str, frozenset[str]] = {
+    kind: frozenset(words.split())
+    for kind, words in {
+        "order": "first second third fourth fifth last 1st 2nd 3rd 4th 5th",
+        "middle": "middle center centre between",
+        "closest": "close closer closest near nearer nearest next beside by touching",
+        "front or back": "front back behind foreground background farthest furthest",
+        "above or below": "above below under over top bottom upper lower highest lowest",
+        "left or right": "left right leftmost rightmost",
+    }.items()
+}
+
 # Between the seeds of several programs for one sample: no seed of a reproduction is another's.
 _APART = 1_000
 
@@ -58,8 +71,8 @@ class Mining:
     Attributes:
         api: whose programs.
         shots: labelled samples.
-        chosen: take them so that all kinds of queries occur, instead of at random (the paper's
-            authors chose by hand).
+        chosen: take them so that all kinds of queries occur, instead of at random; see
+            :func:`question_kind`.
         keep: examples at most.
         scored: keep the best; else any that ran, at random.
         programs: drawn for each labelled sample; several are drawn warm, so that a reading which
@@ -358,7 +371,19 @@ def mined_from(samples: Sequence[Sample], mining: Mining, seed: int) -> list[Sam
     """Return the shots of the pool: random ones, or each kind of query in turn."""
     if not mining.chosen:
         return choose(samples, mining.shots, seed)
-    return of_each_kind(samples, mining.shots)
+    return of_each_kind(samples, mining.shots, question_kind)
+
+
+def question_kind(sample: Sample) -> str:
+    """Return the kind of a query: of an expression by its words, else as the data set has it.
+
+    Source: Stanić et al. 2024, sec. 3.2, whose 16 examples cover the types of questions, such as
+    left and right, front and back, closest to. Differs: words decide, because no person chooses.
+    """
+    if sample.task != "ground" or "query_type" in sample.groups:
+        return kind_of(sample.groups)
+    words = set(re.findall(r"\w+", sample.text.lower()))
+    return next((kind for kind, own in _KINDS.items() if words & own), "no relation")
 
 
 def mined_as(

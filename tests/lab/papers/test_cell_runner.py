@@ -237,3 +237,17 @@ def test_random_shots_grow_and_chosen_ones_take_kinds_in_turn() -> None:
     assert ids(Mining("abstract")) == [sample.sample_id for sample in samples]
     chosen = Mining("abstract", shots=5, chosen=True)
     assert ids(chosen) == ids(chosen, seed=7) == ["s0", "s6", "s9", "s1", "s7"]
+
+
+def test_chosen_expressions_are_of_different_kinds_by_their_words() -> None:
+    """RefCOCO groups its expressions by the category of the object alone."""
+    texts = ["left man", "right cup", "the red cup", "second from left", "man behind the dog",
+             "middle cup", "woman nearest to us", "top shelf", "blue one"]  # fmt: skip
+    samples = [
+        replace(a_sample(n, groups={"category": "x"}), text=text, task="ground")
+        for n, text in enumerate(texts)
+    ]
+    chosen = mined_from(samples, Mining("abstract", shots=7, chosen=True), 0)
+    assert [sample.text for sample in chosen] == [texts[n] for n in (0, 2, 3, 4, 5, 6, 7)]
+    world = [replace(one, groups={"query_type": "a"}) for one in samples]
+    assert mined_from(world, Mining("abstract", shots=2, chosen=True), 0) == world[:2]

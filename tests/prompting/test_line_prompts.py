@@ -8,7 +8,7 @@ from tests.prompting.textual import textual
 from viper.api import api_set
 from viper.prompting import builder as builder_module
 from viper.prompting.extract import extract_code
-from viper.schema import Example, Query
+from viper.schema import DEFAULT_API, Example, Query
 
 build_prompt = textual(builder_module.build_prompt)
 
@@ -59,7 +59,7 @@ def test_a_compact_prompt_lists_modules() -> None:
 
 def test_which_sets_are_written_in_lines() -> None:
     assert api_set("visprog").lines
-    assert not api_set("abstract").lines and not api_set("abstract+visprog").lines
+    assert not api_set(DEFAULT_API).lines and not api_set("abstract+visprog").lines
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,7 @@ _SPREAD_OVER = 10
 def zero_shot(temperature: float = 0.0) -> RunOptions:
     """Return options for one program without examples or corrections."""
     return RunOptions(
+        strategy="program",
         trials=1,
         temperature=temperature,
         feedback=False,

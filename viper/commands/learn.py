@@ -55,8 +55,9 @@ class LearnOptions(cli.ProfileChoice):
     said_of: Path | None = cli.option("--from", metavar="RUN",
         help="Learn from the feedback on the answers of this run, instead of SET.")
     follow: bool = cli.option("--follow", help="With --from: wait for more feedback, until Ctrl-C.")
-    strategy: str = cli.option("--strategy", default="program", type=cli.STRATEGY,
-        help="Strategy that answers: program, or plan if the profile has a planner.")
+    strategy: str | None = cli.option("--strategy", type=cli.STRATEGY,
+        help="Strategy that answers: program, or plan if the profile has a planner. By default "
+             "the profile's.")
     as_json: bool = cli.option("--json", help="Print the outcome as JSON.")
     ids: str | None = cli.option("--ids", metavar="FILE|ID,ID", section="Samples",
         help="Learn from these samples instead of drawing --limit samples.")
@@ -175,7 +176,8 @@ def learn(options: LearnOptions, name: str | None) -> int:
     if options.follow and options.said_of is None:
         raise UsageError("--follow goes with --from RUN")
     cli.quiet_libraries(options.offline)
-    strategy(options.strategy)
+    if options.strategy is not None:
+        strategy(options.strategy)
     if options.said_of is not None:
         return _learn_from_feedback(options.said_of, options)
     assert name is not None

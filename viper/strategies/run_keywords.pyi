@@ -10,11 +10,12 @@ class Keywords(TypedDict, total=False):
 
     task: str
     options: Sequence[str] | str
-    strategy: str
     sample_id: str | None
     changes: Mapping[str, Any]
+    strategy: str | None
+    """Strategy that answers. Default: 'program'."""
     api: str | None
-    """Functions that programs may call. Default: 'abstract'."""
+    """Functions that programs may call. Default: 'abstract+more'."""
     trials: int | None
     """Maximum number of programs to write, for each vote. Default: 3."""
     temperature: float | None

@@ -198,7 +198,9 @@ class RunSettings(Settings):
     """
 
     # fmt: off
-    api: str = setting("abstract", "Functions that programs may call.",
+    strategy: str = setting("program", "Strategy that answers.", cli=False,
+        allowed="a [strategy](running.md)")
+    api: str = setting(schema.DEFAULT_API, "Functions that programs may call.",
         allowed="sets and [files](extending.md), joined by `+`", cli=False)
     # Profiles override these defaults in their table [run]; the embedded one has other examples.
     trials: int = setting(3, "Maximum number of programs to write, for each vote.",

@@ -94,7 +94,7 @@ class ValidationRun:
     @property
     def shows_incorrect(self) -> bool:
         """Return whether the strategy shows incorrect demonstrations."""
-        return self._options.strategy == "plan"
+        return self._options.settings(self._components.settings).strategy == "plan"
 
     def with_demonstrations(
         self, sample: Sample, demonstrations: Sequence[PoolExample]

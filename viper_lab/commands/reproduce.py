@@ -174,8 +174,8 @@ def zero_shot(
     sized("--stream", 36, 36, 1, "Number of samples to learn from, for each seed;"),
     sized("--questions", 10, 10, 0,
           "Number of questions to each tool about each reserved concept; 0 skips them;"),
-    click.option("--stream-split", metavar="NAME", help="Split to learn from, for other data sets "
-                 "than world. By default train, or the first whose name begins with train."),
+    click.option("--stream-split", default="train", show_default=True, metavar="NAME",
+                 help="Split to learn from, for other data sets than world."),
     SECOND,
     seeds=(3, 1, "Number of seeds, each with its own samples and pools;"),
     samples=(48, 48, 1, "Number of samples of each part to answer after learning;"),
@@ -184,7 +184,7 @@ def zero_shot(
     split=_JUDGED_ON_TEST,
 )  # fmt: skip
 def clova(
-    options: Options, stream: int, questions: int, stream_split: str | None, second: str | None
+    options: Options, stream: int, questions: int, stream_split: str, second: str | None
 ) -> int:
     """Measure tables 3 to 7 and figure 22 of CLOVA, and check the claims.
 

@@ -22,7 +22,9 @@ from viper.models.llm.wrapped import CachedLLM
 from viper.reasoner import Reasoner, RunOptions
 from viper.storage.cache import ComputeCache
 from viper.storage.sqlite import SqliteStore
+from viper.strategies import strategy
 from viper.strategies.base import Components
+from viper.strategies.end_to_end import EndToEndStrategy
 from viper.strategies.examples import NoExamples
 from viper_lab.papers.parts import Part
 
@@ -275,11 +277,11 @@ class CellRunner(Stored):
             return True
         if mining is not None and mining.programs > 1:  # drawn warm, under each seed
             return True
-        drawn = [[self.test_samples(part, seed, cell.times).samples for seed in seeds]]
-        if mining is not None:
-            drawn += [[mined_from(self.pool(part, seed).samples, mining, seed) for seed in seeds]]
-        ids = [{tuple(each.sample_id for each in own) for own in by_seed} for by_seed in drawn]
-        return any(len(different) > 1 for different in ids)
+        if _differ([self.test_samples(part, seed, cell.times).samples for seed in seeds]):
+            return True
+        return mining is not None and _differ(
+            [mined_from(self.pool(part, seed).samples, mining, seed) for seed in seeds]
+        )
 
     def step(self, cell: Cell, part: Part, seed: int) -> StoredRun:
         """Return the run of a cell.
@@ -360,11 +362,21 @@ class CellRunner(Stored):
         return self._banks[key]
 
     def note(self, cell: Cell, part: Part) -> str:
-        """Return the number of examples in the cell's banks, or "" for a cell without examples."""
+        """Return the number of examples in the cell's banks, or "" for a cell without examples.
+
+        A model alone never samples; where all seeds ask the same, the note says so.
+        """
         if cell.mining is None:
-            return ""
+            is_alone = isinstance(strategy(cell.options.strategy or "program"), EndToEndStrategy)
+            asked = [self.test_samples(part, seed, cell.times).samples for seed in self.scale.seeds]
+            is_same = is_alone and len(asked) > 1 and not _differ(asked)
+            return "the same under every seed" if is_same else ""
         banks = [self.bank(cell.mining, part, seed, cell.writer) for seed in self.scale.seeds]
         return f"{spread([len(bank.items) for bank in banks])} examples mined"
+
+
+def _differ(by_seed: Sequence[Sequence[Sample]]) -> bool:
+    return len({tuple(sample.sample_id for sample in own) for own in by_seed}) > 1
 
 
 def mined_from(samples: Sequence[Sample], mining: Mining, seed: int) -> list[Sample]:

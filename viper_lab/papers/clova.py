@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import replace
 
 from viper.commands.terminal import hint_to_go_on, status
-from viper.data.registry import data_set, training_split
+from viper.data.registry import data_set
 from viper.errors import UsageError
 from viper.evaluate.campaign import bound_arenas
 from viper.evaluate.sample_result import SampleResult
@@ -221,7 +221,7 @@ def reproduce_clova(
 
 
 def run_clova(
-    options: Options, stream: int, questions: int, stream_split: str | None, second: str | None
+    options: Options, stream: int, questions: int, stream_split: str, second: str | None
 ) -> int:
     """Run ``viper lab reproduce clova``; the exit code.
 
@@ -242,9 +242,6 @@ def run_clova(
             ]
     else:
         split = options.split or data_set(options.set_name).splits[0]
-        stream_split = stream_split or training_split(
-            options.set_name, alike=True, option="--stream-split"
-        )
         if split == stream_split:
             raise UsageError(
                 f"{options.set_name} would be judged on {split}, which it learns from; choose "

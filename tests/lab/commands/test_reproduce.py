@@ -109,6 +109,15 @@ def test_a_wrong_call_is_one_line(
     assert said in lines[0]
 
 
+@pytest.mark.parametrize("name", ["zero-shot", "clova", "avis", "dwim", "nlvr", "trust", "look"])
+def test_every_reproduction_takes_an_api(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["lab", "reproduce", name, "--quick", "--out", str(tmp_path / "out"), "--api", "nope"]
+    code, out, err = viper(capsys, *given)
+    assert (code, out) == (2, "") and "unknown API 'nope'" in err.splitlines()[-1], err
+
+
 @pytest.mark.models
 @pytest.mark.timeout(600)
 def test_the_whole_in_miniature(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

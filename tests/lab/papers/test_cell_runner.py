@@ -217,6 +217,17 @@ def test_several_seeds_that_cannot_differ_are_refused(questions: Questions) -> N
         runner.check_seeds([(ZERO, part)])
 
 
+def test_a_model_alone_whose_seeds_cannot_differ_says_so(questions: Questions) -> None:
+    """Its deviation over seeds of fixed samples is 0 whatever the model."""
+    part = FixedPart(questions.part.ask, questions.part.mine)
+    alone = Cell("baseline", RunOptions(strategy="vqa"))
+    with questions.runner(seeds=(0, 1)) as runner:
+        assert runner.note(alone, part) == "the same under every seed"
+        assert runner.note(alone, questions.part) == runner.note(ZERO, part) == ""
+    with questions.runner() as runner:
+        assert runner.note(alone, part) == ""
+
+
 def test_a_cell_may_ask_more_samples(questions: Questions) -> None:
     with questions.runner() as runner:
         more = replace(ZERO, name="more", times=2)

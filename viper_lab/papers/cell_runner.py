@@ -266,7 +266,7 @@ class CellRunner(Stored):
             if len(self.scale.seeds) > 1 and not self._can_differ(cell, part):
                 raise UsageError(
                     f"{part.name}: {len(self.scale.seeds)} seeds ask the same samples, and "
-                    f"{cell.name!r} writes programs at temperature 0, so that all seeds give the "
+                    f"{cell.name!r} asks its language model at temperature 0, so that all give the "
                     "same answers; give --seeds 1, or a profile with a temperature above 0"
                 )
 

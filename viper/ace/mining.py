@@ -44,6 +44,7 @@ def zero_shot(temperature: float = 0.0) -> RunOptions:
         feedback=False,
         self_tune=False,
         examples=0,
+        careful=False,
         votes=1,
         fallback="none",
     )

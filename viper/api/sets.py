@@ -56,6 +56,15 @@ _EVERYWHERE = frozenset(
     _CROPS | {"crop", "find", "exists", "simple_query", "caption", "verify_property"}
 )
 
+# Names whose worked example the paper prints too, in A.4.1 to A.4.4. Those of the other names are
+# solved queries like any others.
+PRINTED_EXAMPLES = frozenset({
+    "find", "exists", "verify_property", "best_text_match", "simple_query", "compute_depth",
+    "overlaps_with", "distance", "sort_patches_left_to_right", "sort_patches_bottom_to_top",
+    "sort_patches_front_to_back", "get_middle_patch", "get_patch_closest_to_anchor_object", "trim",
+    "select_answer",
+})  # fmt: skip
+
 # API sets of DWIM's tasks: set to its listed names, which are methods of ``ImagePatch`` and
 # functions, independent of the task. Users choose them where an API is named (``--api dwim-gd``).
 # Their names are the abbreviations of the source, of which only the supplement was available.

@@ -78,6 +78,7 @@ def run_changes(
         for value, flag in ((changes["examples"], "--n-examples"), (examples_bank, "--bank")):
             if value:
                 raise UsageError(f"--zero-shot shows no examples; leave out {flag} or --zero-shot")
+        changes["examples"] = 0
     return {name: None if value == () else value for name, value in changes.items()}
 
 

@@ -238,6 +238,7 @@ def test_every_cell_but_the_baselines_writes_programs_by_the_papers_method() -> 
     assert {cell.options.strategy for cell in written} == {"program"}
     assert {cell.options.tune_on_evidence for cell in written} == {False}
     assert {cell.options.on_misfit for cell in written} == {"accept"}  # no check of the answer
+    assert {cell.options.careful for cell in written} == {False}  # nothing written by hand
     without = [cell for cell in written if cell.mining is None]
     assert {cell.options.examples for cell in without} == {0}
 

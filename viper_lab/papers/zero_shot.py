@@ -20,7 +20,7 @@ from viper.reasoner import RunOptions
 from viper_lab.papers import tables
 from viper_lab.papers.cell_runner import Cell, CellRunner, Mining, Scale
 from viper_lab.papers.parts import Part, set_of
-from viper_lab.papers.result import TableCell
+from viper_lab.papers.result import Gain, TableCell
 from viper_lab.papers.tables import Table, by_name, chain, compared, stepped
 
 TRIALS = 5
@@ -362,22 +362,9 @@ class VagueBench:
         return ""
 
 
-def entries(runner: CellRunner, table: Table[Cell], parts: Sequence[Part]) -> Iterator[TableCell]:
-    """Yield the rows of a table, answering what is not stored yet."""
-    if not table.trials:
-        yield from tables.entries(runner, table, parts)
-        return
-    for name, cell in table.cells.items():
-        for part in table.parts_of(name, parts):
-            for count in range(1, TRIALS + 1):
-                scores = [after(runner, cell, part, count, seed) for seed in runner.scale.seeds]
-                row = f"{name}, {count} trial{'s' * (count > 1)}"
-                note = runner.note(cell, part)
-                yield TableCell.of_scores(table.name, row, part.name, scores, note)
-
-
-def after(runner: CellRunner, cell: Cell, part: Part, trials: int, seed: int) -> list[float]:
-    """Return each sample's score with at most ``trials`` trials.
+@dataclass(frozen=True)
+class TrialBench:
+    """A runner whose answers count as wrong if they took more trials.
 
     A trial is one execution of a program: of a new program, or of the same one after a threshold
     was lowered by a step.
@@ -387,10 +374,44 @@ def after(runner: CellRunner, cell: Cell, part: Part, trials: int, seed: int) ->
     share it; what needs more executions counts as wrong here. A program that is written again
     unchanged is not executed, and so is no trial.
     """
-    with runner.store_of(cell, part, seed) as store:
-        scores = []
-        for result in runner.results(cell, part, seed):
-            trace = store.trace(result.sample_id, result.seed) or {"trials": []}
-            executed = sum(trial["correction"] not in _NO_TRIALS for trial in trace["trials"])
-            scores.append(result.score if executed <= trials else 0.0)
-    return scores
+
+    runner: CellRunner
+    trials: int = TRIALS
+
+    @property
+    def scale(self) -> Scale:
+        return self.runner.scale
+
+    def results(self, cell: Cell, part: Part, seed: int) -> list[SampleResult]:
+        """Return the results of a cell, each with the score that it has after these trials."""
+        results = self.runner.results(cell, part, seed)
+        with self.runner.store_of(cell, part, seed) as store:
+            traces = [store.trace(each.sample_id, each.seed) or {"trials": []} for each in results]
+        executed = [
+            sum(trial["correction"] not in _NO_TRIALS for trial in trace["trials"])
+            for trace in traces
+        ]
+        return [
+            replace(result, score=result.score if count <= self.trials else 0.0)
+            for result, count in zip(results, executed, strict=True)
+        ]
+
+    def note(self, cell: Cell, part: Part) -> str:
+        return self.runner.note(cell, part)
+
+
+def entries(runner: CellRunner, table: Table[Cell], parts: Sequence[Part]) -> Iterator[TableCell]:
+    """Yield the rows of a table, answering what is not stored yet."""
+    if not table.trials:
+        yield from tables.entries(runner, table, parts)
+        return
+    for name, cell in table.cells.items():
+        for count in range(1, TRIALS + 1):
+            row = f"{name}, {count} trial{'s' * (count > 1)}"
+            one_row = replace(table, cells={row: cell})
+            yield from tables.entries(TrialBench(runner, count), one_row, parts)
+
+
+def gains(runner: CellRunner, table: Table[Cell], parts: Sequence[Part]) -> Iterator[Gain]:
+    """Yield the gains of a table's steps; those of figure 4 after all its trials."""
+    return tables.gains(TrialBench(runner) if table.trials else runner, table, parts)

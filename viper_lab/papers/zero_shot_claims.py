@@ -15,7 +15,7 @@ from viper_lab.papers.parts import Part
 from viper_lab.papers.renamed_api import RENAMINGS, RenamedApi
 from viper_lab.papers.result import Claim, in_points
 from viper_lab.papers.tables import LEFT_OUT, Table, gain
-from viper_lab.papers.zero_shot import Ablation
+from viper_lab.papers.zero_shot import Ablation, TrialBench
 
 # Least gain of everything on over the first row, in every family.
 ALL_ON = 0.15
@@ -131,7 +131,7 @@ def _feedback(runner: CellRunner, measured: ZeroShotParts) -> Claim:
     cells = measured.ablation
     if why := measured.left_out(cells.figure_4):
         return Claim(claim, None, why)
-    feedback = gain(runner, cells.figure_4, cells.feedback_step, measured.parts)
+    feedback = gain(TrialBench(runner), cells.figure_4, cells.feedback_step, measured.parts)
     winner = "neither is surely better"
     if feedback is not None and feedback.difference.low > 0:
         winner = "feedback is better"

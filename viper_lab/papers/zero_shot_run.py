@@ -16,7 +16,7 @@ from viper_lab.papers.job import PaperJob, second_writer
 from viper_lab.papers.parts import Part, WorldPart, set_part
 from viper_lab.papers.renamed_api import OLD, RENAMINGS, renamed_api
 from viper_lab.papers.result import Reproduction
-from viper_lab.papers.tables import Results, Table, cells_of, gains
+from viper_lab.papers.tables import Results, Table, cells_of
 from viper_lab.papers.zero_shot import Ablation
 from viper_lab.papers.zero_shot_claims import ZeroShotParts, judged
 from viper_lab.world.queries.meaning import FAMILIES
@@ -53,7 +53,7 @@ class ZeroShotStudy(ZeroShotParts):
         results = Results(self.quick)
         for table in self.tables:
             results.rows += zero_shot.entries(runner, table, self.parts)
-            results.gains += gains(runner, table, self.parts)
+            results.gains += zero_shot.gains(runner, table, self.parts)
         worlds = [part for part in self.parts if isinstance(part, WorldPart)]
         vague = zero_shot.vague_queries(worlds, runner.scale.seeds) if worlds else []
         results.measure(zero_shot.VagueBench(runner), self.ablation.vague, vague)

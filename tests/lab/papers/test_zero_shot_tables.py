@@ -12,8 +12,9 @@ from viper.errors import DataError, UsageError
 from viper.evaluate.sample_result import SampleResult
 from viper_lab.papers import tables, zero_shot
 from viper_lab.papers.cell_runner import Cell, CellRunner, slug
+from viper_lab.papers.parts import Part
 from viper_lab.papers.tables import Table, cells_of, gain_of, gains
-from viper_lab.papers.zero_shot import TRIALS, Ablation, after, entries
+from viper_lab.papers.zero_shot import TRIALS, Ablation, TrialBench, entries
 
 PAPER = Ablation()
 STEPS = PAPER.steps
@@ -163,6 +164,11 @@ def test_a_sample_that_three_seeds_ask_is_one_observation_of_three() -> None:
     assert three.high - three.low == pytest.approx(one.high - one.low, rel=0.1)
 
 
+def scores_after(runner: FakeRunner, trials: int) -> list[float]:
+    bench = TrialBench(cast(CellRunner, runner), trials)
+    return [each.score for each in bench.results(PAPER.tune, cast(Part, REFERRING), 0)]
+
+
 def test_a_trial_is_an_execution_and_a_threshold_step_counts_as_one() -> None:
     corrections = {
         0: ("first",),
@@ -177,10 +183,7 @@ def test_a_trial_is_an_execution_and_a_threshold_step_counts_as_one() -> None:
     runner = FakeRunner(
         lambda *_: 0.5, samples=8, corrections=lambda _, number: corrections[number]
     )
-    found = {
-        count: after(cast(CellRunner, runner), PAPER.tune, REFERRING, count, 0)
-        for count in range(1, TRIALS + 1)
-    }
+    found = {count: scores_after(runner, count) for count in range(1, TRIALS + 1)}
     right_after = {1: (0, 4, 5), 2: (0, 4, 5, 6), 3: (0, 1, 2, 4, 5, 6), 5: (0, 1, 2, 3, 4, 5, 6)}
     for count, numbers in right_after.items():
         assert found[count] == [0.5 * (number in numbers) for number in range(8)], count
@@ -195,6 +198,23 @@ def test_figure_4_has_a_row_for_each_number_of_trials() -> None:
     assert means["abstract API, from scratch, 1 trial"] == 0.25
     assert means["ViperGPT API, feedback, 3 trials"] == 0.75
     assert len(found) == 8 * TRIALS
+
+
+def test_gains_of_figure_4_do_not_count_what_took_more_trials() -> None:
+    """Steps of a threshold were free."""
+
+    def corrections(cell: str, number: int) -> list[str]:
+        steps = 6 if cell == PAPER.tune.name and number < 2 else 0
+        return ["first", *["self_tune"] * steps]
+
+    runner = FakeRunner(lambda *_: 1.0, samples=4, corrections=corrections)
+    found = {
+        one.name: one.difference.value
+        for one in zero_shot.gains(cast(CellRunner, runner), PAPER.figure_4, [REFERRING])
+    }
+    scratch = "abstract API, from scratch"
+    assert found[f"{scratch} -> {scratch}, dynamic threshold"] == -0.5
+    assert found[f"{scratch} -> abstract API, feedback"] == 0.0
 
 
 def without_api(cell: Cell) -> Cell:

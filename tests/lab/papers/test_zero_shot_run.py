@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from tests.lab.papers.fake_runner import FAMILIES
+from tests.lab.papers.fake_study import Questions
 from viper.commands.options import ProfileChoice
 from viper.data.sample import DatasetSpec, Sample
 from viper.errors import UnknownNameError, UsageError
@@ -21,6 +22,7 @@ from viper.strategies.base import Components
 from viper_lab.papers.cell_runner import Cell, CellRunner, Scale
 from viper_lab.papers.options import Options
 from viper_lab.papers.parts import SetPart
+from viper_lab.papers.report import as_text
 from viper_lab.papers.zero_shot import BASE, Ablation
 from viper_lab.papers.zero_shot_run import Choices, ZeroShotJob, ZeroShotStudy, study_of
 
@@ -140,6 +142,24 @@ def test_strategies_that_are_named_are_the_baselines_of_what_they_answer() -> No
             Choices(baselines=(name,))
     with pytest.raises(UnknownNameError, match="nope"):
         Choices(baselines=("nope",))
+
+
+def test_every_table_is_measured_and_printed(tmp_path: Path) -> None:
+    questions = Questions(tmp_path)
+    with questions.runner(samples=2, pool=2) as runner:
+        study = study_of(runner, [questions.part], quick=False)
+        told = study.reproduce(runner)
+    rows = {(row.table, row.name): row for row in told.rows}
+    assert {row.n for row in told.rows} == {2}
+    assert {table for table, _ in rows} == {table.name for table in study.tables}
+    for table in study.tables:
+        assert {gain.name for gain in told.gains if gain.table == table.name} == {
+            " -> ".join(step) for step in table.steps
+        }
+    figure_4 = [rows["figure 4", f"abstract API, feedback, {n} trial{'s' * (n > 1)}"].figure.mean
+                for n in range(1, 6)]  # fmt: skip
+    assert figure_4 == sorted(figure_4)
+    assert told.facts["api"] == "abstract" and "table 3" in as_text(told)
 
 
 def test_another_api_has_no_renamed_routines() -> None:

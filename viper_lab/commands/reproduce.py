@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import click
 
+from viper.commands.completion import API, STRATEGY
 from viper.commands.lazy_group import LazyGroup
 from viper.commands.options import (
     Decorator,
@@ -51,6 +53,7 @@ def reproduction(
     data: str,
     default_set: str = "world",
     split: str = "Split to answer. By default val, or the first of the data set.",
+    api: str = "Functions that programs may call. By default those of the profile.",
 ) -> Callable[[Callable[..., int]], Callable[..., int]]:
     """Give a command the options of all reproductions, as its first argument, and its own options.
 
@@ -60,15 +63,16 @@ def reproduction(
         out: help text of ``--out``: contents of the folder.
         data: help text of ``--data``.
         default_set: its default.
+        api: help text of ``--api``.
     """
     full_seeds, quick_seeds, of_seeds = seeds
     full, quick, least, of_samples = samples
 
     def decorated(command: Callable[..., int]) -> Callable[..., int]:
         @wraps(command)
-        def run(profile: ProfileChoice, **values: Any) -> int:
+        def run(profile: ProfileChoice, api: str | None, **values: Any) -> int:
             shared = {name: values.pop(name) for name in _SHARED}
-            return command(Options(**shared, profile=profile), **values)
+            return command(Options(**shared, profile=replace(profile, api=api)), **values)
 
         return options(
             click.option("--quick", is_flag=True, is_eager=True,
@@ -82,6 +86,7 @@ def reproduction(
                          metavar="SET", help=data),
             root_option,
             click.option("--split", metavar="NAME", help=split),
+            click.option("--api", type=API, metavar="NAME[+FILE.py]", help=api),
             *own,
             click.option("--json", "as_json", is_flag=True,
                          help="Print rows, gains and claims as JSON."),
@@ -115,8 +120,11 @@ def reproduce() -> None:
 @reproduction(
     click.option("--pool", type=click.IntRange(2), default=100, show_default=True, metavar="N",
                  help="Number of labelled samples to mine banks from, for each part and seed."),
-    click.option("--shots-split", default="train", show_default=True, metavar="NAME",
-                 help="Split to mine examples from."),
+    click.option("--shots-split", metavar="NAME", help="Split to mine examples from. By default "
+                 "train, or the first split of the data set whose name begins with train."),
+    click.option("--strategy", "baselines", type=STRATEGY, multiple=True, metavar="NAME",
+                 help="Strategy without a program that table 1 compares with; may be repeated. By "
+                      "default detector, vqa, captions and llm, each for its task."),
     click.option("--start-off", type=click.FloatRange(0, min_open=True), default=2.0,
                  show_default=True, metavar="FACTOR",
                  help="Factor by which the detector's calibrated threshold is off where "
@@ -127,16 +135,22 @@ def reproduce() -> None:
     samples=(120, 50, 2, "Number of samples of each part under each seed;"),
     out="runs, banks and reports",
     data="Data set (see viper data list); world means its three sets with conventions.",
+    split="Split to answer. By default val, val:hard of nextqa, or the first of the data set.",
+    api="API that the tables compare with ViperGPT's. By default abstract, the paper's.",
 )  # fmt: skip
 def zero_shot(
     options: Options,
     pool: int,
-    shots_split: str,
+    shots_split: str | None,
+    baselines: tuple[str, ...],
     start_off: float,
     second: str | None,
     processes: int | None,
 ) -> int:
     """Measure tables 1 to 6 and figures 2 to 4 of Stanić et al. 2024, and check the claims.
+
+    Programs are written at the profile's temperature; the paper's is 0.4. Several seeds that would
+    all give the same answers are refused.
 
     With the embedded world, every seed uses a data set with its own conventions: half of its
     queries are vague, and only examples show their meaning. The same weights answer in all rows,
@@ -151,7 +165,8 @@ def zero_shot(
     """
     from viper_lab.papers.zero_shot_run import ZeroShotJob
 
-    return ZeroShotJob(options, pool, shots_split, second, start_off).run(processes)
+    job = ZeroShotJob(options, pool, shots_split, second, start_off, baselines)
+    return job.run(processes)
 
 
 @reproduce.command("clova", short_help="Reproduce CLOVA: tools that learn.")
@@ -208,7 +223,8 @@ def avis(options: Options, processes: int | None) -> int:
     \b
     viper lab reproduce avis --quick
     viper lab reproduce avis --out figures --json > figures.json
-    viper lab reproduce avis --data infoseek --root infoseek --profile openai --samples 200
+    viper lab reproduce avis --data infoseek --root infoseek --profile openai --samples 200 \\
+        --seeds 1
     """
     from viper_lab.papers.avis import AvisJob
 

@@ -25,7 +25,8 @@ from viper_lab.papers.tables import LEFT_OUT, Results, Table, cells_of, compared
 TITLE = "AVIS (Hu et al. 2023)"
 ALL = "all"
 
-_SEEK = RunOptions(strategy="seek", trials=1, self_tune=False)
+# Whatever the profile says, every decision is made at temperature 0, as in the paper.
+_SEEK = RunOptions(strategy="seek", trials=1, self_tune=False, temperature=0.0)
 
 
 def _cell(name: str, graph: str = "avis", without: Sequence[str] = ()) -> Cell:

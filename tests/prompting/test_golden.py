@@ -33,6 +33,8 @@ from viper.tuning.agent.verifier import LanguageVerifier
 
 judge_prompt = textual(seeking_module.judge_prompt)
 plan_prompt = textual(seeking_module.plan_prompt)
+memory_prompt = textual(seeking_module.memory_prompt)
+sequence_prompt = textual(seeking_module.sequence_prompt)
 short_answer_prompt = textual(seeking_module.short_answer_prompt)
 split_prompt = textual(seeking_module.split_prompt)
 explore_prompt = textual(exploring_module.explore_prompt)
@@ -120,7 +122,7 @@ def all_prompts() -> dict[str, str]:
             prompts[f"explore.{task}.{style}"] = explored(task, style, False)
             prompts[f"explore.{task}.{style}.last"] = explored(task, style, True)
             prompts[f"explore.{task}.whole"] = explored(task, "chat", False, Listing(whole=True))
-        prompts[f"seek_split.{style}"] = split_prompt(query, style)
+        prompts[f"seek_split.{style}"] = split_prompt(query, style, "split")
         prompts[f"seek_plan.{style}"] = plan_prompt(query, known, ACTIONS, DECISIONS, style)
         prompts[f"seek_judge.{style}"] = judge_prompt(
             query,
@@ -128,7 +130,10 @@ def all_prompts() -> dict[str, str]:
             Decision("text_search", "blue vase"),
             ["Blue vases: made by Ann.", "Green vases: made by Bob."],
             style,
+            "knowledge",
         )
+        prompts[f"seek_sequence.{style}"] = sequence_prompt(query, known, style, "sequence")
+        prompts[f"seek_memory.{style}"] = memory_prompt(query, style)
         prompts[f"seek_answer.{style}"] = short_answer_prompt(query, known, style)
         prompts[f"select.{style}"] = build_select_prompt(
             {"scene": "two cups"}, "How many cups?", ["one", "two"], style

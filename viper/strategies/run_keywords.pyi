@@ -76,7 +76,15 @@ class Keywords(TypedDict, total=False):
     graph: str | None
     """seek: transition graph: which action may follow which; every allows all actions. Default: 'avis'."""
     decisions: str | None
-    """seek: decisions of people, shown to the model as examples. Default: ''."""
+    """seek: decisions shown to the planner as examples: recorded ones, or the shipped ones, written. Default: ''."""
+    worked_examples: bool | None
+    """seek: show worked examples of splitting a question, good and bad verdicts, and reasoning. --n-examples 0 shows neither these nor decisions. Default: True."""
+    region_facts: bool | None
+    """seek: begin with caption, text and similar pictures of the whole picture, and describe each object by its own, not by its caption alone. Default: False."""
+    grounding: str | None
+    """seek: words of a verdict that must be found: all as they stand, all in some form, or off. Default: 'tolerant'."""
+    exhausted: str | None
+    """seek: answer if nothing is left to try: unanswerable, or the language model's from memory. Default: 'unanswerable'."""
     max_steps: int | None
     """seek: maximum number of actions for one query. Default: 16."""
     without_actions: tuple[str, ...] | None

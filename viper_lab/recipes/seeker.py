@@ -137,7 +137,7 @@ def evaluate(
         context = RunContext(
             Query(question.text, "question", "image"),
             None,  # type: ignore[arg-type]
-            RunSettings().changed(max_steps=24),
+            RunSettings().changed(max_steps=24, grounding="exact"),
             threading.Event(),
         )
         search = Seeker(context, transitions, simulated.tools, llm, STYLE, RecordedDecisions())

@@ -4,15 +4,15 @@
 asks the planner, :meth:`Seeker._observe` uses the tools, and :meth:`Seeker._judge` asks for a
 verdict. :class:`FixedSeeker` has no planner. :class:`SeekStrategy` runs one of the two.
 
-Source: AVIS (Hu et al. 2023), algorithms 1 and 2. Differs: a verdict must consist of words that
-were found (:func:`is_grounded`), otherwise it does not count; an answer to the visual sub-question
-leads on to the one about knowledge and is then settled; if nothing is left to try at a state, the
-search goes back to the previous state and does not take the same way again.
+Source: AVIS (Hu et al. 2023), algorithms 1 and 2, appendix E. Differs: a verdict must consist of
+words that were found (``grounding``), otherwise it does not count; an answer to the visual
+sub-question leads on to the one about knowledge and is then settled; if nothing is left to try at a
+state, the search goes back to the previous state and does not take the same way again; the graph is
+written from the paper's prose, because its figure cannot be read exactly.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,7 +23,7 @@ from viper.models.llm.messages import Message, Prompt, as_text, assistant, messa
 from viper.models.llm.protocol import LLM, Sampling
 from viper.models.llm.replies import without_reasoning
 from viper.prompting import seeking as prompts
-from viper.prompting.seeking import Decision, ResultVerdict, Split
+from viper.prompting.seeking import Decision, DecisionExample, ResultVerdict, Split
 from viper.schema import Failure, Query
 from viper.strategies.base import Components, Conclusion, RunContext, StoppedError, Trials
 from viper.strategies.end_to_end import one_trial
@@ -34,6 +34,7 @@ from viper.strategies.seek.actions import (
     Observation,
     SeekTools,
     WorkingMemory,
+    described,
     exhausted_actions,
     is_possible,
     nearest,
@@ -42,6 +43,7 @@ from viper.strategies.seek.actions import (
 )
 from viper.strategies.seek.decisions import RecordedDecisions, decisions_of
 from viper.strategies.seek.graph import ACTIONS, FixedSequence, TransitionGraph, load_route
+from viper.strategies.seek.grounding import is_grounded
 from viper.tools.session import ToolSession, media_arguments
 
 # The answer if no finding answers the question.
@@ -63,14 +65,6 @@ ASK_AGAIN = (
 _FOUND_IN_TRACE = 20
 _LINE_IN_TRACE = 400
 
-# Numbers with their decimals, and words without digits, so that ``3`` is not found in ``30``.
-_TOKEN = re.compile(r"\d+(?:\.\d+)?|[^\W\d_]+")
-# Words that a verdict may add: they state no fact. Any other word must have been found, so an
-# injected instruction cannot add one.
-_FREE = frozenset(
-    ("a", "an", "and", "in", "is", "it", "of", "on", "or", "the", "was", "were", "yes", "no")
-)
-
 
 @dataclass
 class Seeker:
@@ -90,6 +84,7 @@ class Seeker:
     path: list[dict[str, Any]] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
     show: Callable[[Prompt], Prompt] = lambda prompt: prompt
+    _shown: list[DecisionExample] = field(default_factory=list)
     _question: str = ""
     _planning: list[Message] = field(default_factory=list)
     _planned_until: int = 0
@@ -103,16 +98,41 @@ class Seeker:
         """
         self._question = question
         split = self._split(question)
-        memory = WorkingMemory(split.visual)
-        max_steps = self.context.settings.of(SeekSettings).max_steps
+        memory = WorkingMemory(split.visual, self._first_facts())
+        max_steps = self.own.max_steps
         for _ in range(max_steps):
             allowed = self._allowed(memory)
             if not allowed:
-                return self._no_answer("every way was tried")
+                return self._no_answer("every way was tried", memory.now)
             outcome = self._step(memory, allowed, split)
             if outcome is not None:
                 return outcome
-        return self._no_answer(f"max_steps {max_steps} reached")
+        return self._no_answer(f"max_steps {max_steps} reached", memory.now)
+
+    @property
+    def own(self) -> SeekSettings:
+        """Return the settings of the strategy."""
+        return self.context.settings.of(SeekSettings)
+
+    def _first_facts(self) -> list[str]:
+        """Return what the search knows before its first action; nothing without ``region_facts``.
+
+        Source: listing 7, whose first context is the data of the whole picture.
+        """
+        if not self.tools.region_facts:
+            return []
+        first = len(self.tools.session.calls)
+        try:
+            caption, *facts = described(self.tools.picture, self.tools)
+        except CancelledError:
+            raise
+        except ViperError as error:
+            self.failures["caption"] = str(error)
+            return []
+        facts = [f"the whole picture: {caption}", *facts]
+        calls = [call.index for call in self.tools.session.calls[first:]]
+        self.path.append({"picture": facts, "calls": calls})
+        return facts
 
     def _allowed(self, memory: WorkingMemory) -> tuple[str, ...]:
         """Return the actions allowed now, going back as far as necessary; empty at the end."""
@@ -185,7 +205,8 @@ class Seeker:
         return None
 
     def _split(self, question: str) -> Split:
-        reply = self._request(prompts.split_prompt(question, self.style))
+        prompt = prompts.split_prompt(question, self.style, _worked("split", self.context))
+        reply = self._request(prompt)
         split = prompts.read_split(reply, self.style) or Split(question)
         self.path.append(
             {"question": question, "visual": split.visual, "knowledge": split.knowledge}
@@ -203,7 +224,10 @@ class Seeker:
             prompts.ActionChoice(action, self.graph.instruction(action), ACTIONS[action].takes)
             for action in allowed
         ]
-        examples = self.decisions.examples(now.query, now.context, allowed)
+        fitting = self.decisions.examples(now.query, now.context, allowed)
+        # A conversation still holds those of its earlier turns.
+        examples = [each for each in fitting if self.style != "chat" or each not in self._shown]
+        self._shown += examples
         since = self.path[self._planned_until :]
         outcomes = [
             prompts.step_outcome(each, now.context)
@@ -264,6 +288,9 @@ class Seeker:
         if observation.is_plain:
             return ResultVerdict("informative", lines[0] if len(lines) == 1 else "")
         batch_size, last = prompts.AT_ONCE[self.style], ResultVerdict("uninformative")
+        examples: prompts.Examples = ""
+        if ACTIONS[decision.action].group == "search":  # only these return long lists
+            examples = _worked("visual" if now.is_visual else "knowledge", self.context)
         parts = [
             part
             for line in lines[: prompts.MAX_FOUND]
@@ -271,13 +298,17 @@ class Seeker:
         ]
         for first in range(0, len(parts), batch_size):
             batch = parts[first : first + batch_size]
-            prompt = prompts.judge_prompt(now.query, now.context, decision, batch, self.style)
+            prompt = prompts.judge_prompt(
+                now.query, now.context, decision, batch, self.style, examples
+            )
             verdict = prompts.read_verdict(self._request(prompt), self.style)
             self._readable.append(verdict is not None)
             if verdict is None:
                 reason = "no verdict could be read from the reply"
                 verdict = ResultVerdict("uninformative", "", reason)
-            elif not is_grounded(verdict.extracted, (*batch, *now.context, now.query)):
+            elif not is_grounded(
+                verdict.extracted, (*batch, *now.context, now.query), self.own.grounding
+            ):
                 reason = f"not in what was found: {verdict.extracted[:80]}"
                 verdict = ResultVerdict("uninformative", "", reason)
             if verdict.kind != "uninformative":
@@ -288,8 +319,12 @@ class Seeker:
     def _request(self, prompt: Prompt) -> str:
         return _reply(self.context, self.llm, self.style, prompt)
 
-    def _no_answer(self, reason: str) -> tuple[Any, Any] | Failure:
-        """End without an answer; a failure if no reply could be read, or if some tool failed."""
+    def _no_answer(self, reason: str, now: MemoryState) -> tuple[Any, Any] | Failure:
+        """End without an answer; a failure if no reply could be read, or if some tool failed.
+
+        With ``exhausted`` ``memory`` the language model then answers the question that is left
+        without findings; the path holds this answer.
+        """
         if self.style != "compact" and self._readable and not any(self._readable):
             return Failure(
                 "plan",
@@ -299,6 +334,12 @@ class Seeker:
         if self.failures:
             errors = "; ".join(f"{action}: {error}" for action, error in self.failures.items())
             return Failure("tool", f"no answer was found ({reason}), and tools failed: {errors}")
+        if self.own.exhausted == "memory":
+            question = self._question if now.is_visual else now.query
+            reply = self._request(prompts.memory_prompt(question, self.style))
+            if answer := prompts.read_short_answer(reply, self.style):
+                self.path.append({"memory": question, "answer": answer})
+                return answer, self._info(f"{reason}; answered from memory")
         return UNANSWERABLE, self._info(reason)
 
     def _info(self, reason: str) -> dict[str, Any]:
@@ -312,28 +353,32 @@ class FixedSeeker(Seeker):
     """Performs a fixed sequence of actions once, without planning or going back.
 
     Splitting, verdicts and limits are those of :class:`Seeker`. If no verdict is the answer at the
-    end, the language model answers the whole question from all findings.
+    end, the language model reasons over all findings and answers the whole question.
+
+    Source: AVIS (Hu et al. 2023), sec. 4, the few-shot baselines without dynamic decisions.
     """
 
     sequence: FixedSequence = field(kw_only=True)
 
     def seek(self, question: str) -> tuple[Any, Any] | Failure:
         """Return the answer and its info as :meth:`Seeker.seek` does."""
+        self._question = question
         split = self._split(question) if self.sequence.splits else Split(question)
         memory = WorkingMemory(split.visual)
         if self.sequence.nearest and (name := nearest(split.visual, self.tools)):
             if split.is_visual:
                 return name, self._info("")
             memory.now.settle(split, name)
-        for action in self.sequence.actions[: self.context.settings.of(SeekSettings).max_steps]:
+        for action in self.sequence.actions[: self.own.max_steps]:
             if is_possible(action, memory.now):
                 outcome = self._step(memory, (action,), split)
                 if outcome is not None:
                     return outcome
-        answer = self.tools.ask(question, memory.now.context)
-        if over := self.context.over_budget():
-            return over
-        return (answer, self._info("")) if answer else self._no_answer("the sequence is at its end")
+        examples = _worked("sequence", self.context)
+        prompt = prompts.sequence_prompt(question, memory.now.context, self.style, examples)
+        if answer := prompts.read_short_answer(self._request(prompt), self.style):
+            return answer, self._info("")
+        return self._no_answer("the sequence is at its end", memory.now)
 
 
 def make_asker(
@@ -347,8 +392,7 @@ def make_asker(
             reply = _reply(context, seeker_llm, style, prompt)
         except StoppedError:  # the search ends at its next request
             return ""
-        answer = prompts.read_short_answer(reply, style)
-        return "" if answer.strip(" .").lower() in ("unknown", "") else answer
+        return prompts.read_short_answer(reply, style)
 
     return ask
 
@@ -359,18 +403,6 @@ def _reply(context: RunContext, llm: LLM, style: str, prompt: Prompt) -> str:
     sampling = Sampling(temperature=0.0, seed=seed, max_tokens=MAX_TOKENS, stop=stop)
     reply = context.complete(llm, prompt, sampling)
     return "" if reply.finish_reason == "length" and style == "chat" else reply.text
-
-
-def is_grounded(extracted: str, sources: Sequence[str]) -> bool:
-    """Return whether every word and number of a text occurs in a source, except small words."""
-    source_tokens = {token for text in sources for token in _tokens(text)}
-    return all(token in source_tokens or token in _FREE for token in _tokens(extracted))
-
-
-def _tokens(text: str) -> list[str]:
-    tokens = _TOKEN.findall(text.lower().replace(",", ""))
-    # `bus`, `gas` and `is` are no plurals; longer words that end in s mostly are
-    return [token.removesuffix("s") if len(token) > 3 else token for token in tokens]
 
 
 class SeekStrategy:
@@ -397,11 +429,12 @@ class SeekStrategy:
         own = context.settings.of(SeekSettings)
         route = load_route(own.graph)
         route = route.without(own.without_actions) if own.without_actions else route
-        decisions = decisions_of(own.decisions)
+        decisions = decisions_of(own.decisions if context.settings.examples else "")
         path: list[dict[str, Any]] = []
 
         def answer(session: ToolSession, query: Query) -> Any | Failure:
-            tools = seek_tools(session, make_asker(llm, style, context), style != "compact")
+            asker = make_asker(llm, style, context)
+            tools = seek_tools(session, asker, style != "compact", own.region_facts)
             parts = (tools, llm, style, decisions, path)
             if isinstance(route, TransitionGraph):
                 show = partial(shown_to, "seeker", components=components, context=context)
@@ -418,7 +451,14 @@ class SeekStrategy:
         Raises:
             UsageError: as :meth:`trials`.
         """
-        return as_text(prompts.split_prompt(context.query.text, seeker_of(components, context)[1]))
+        style, question = seeker_of(components, context)[1], context.query.text
+        return as_text(prompts.split_prompt(question, style, _worked("split", context)))
+
+
+def _worked(name: prompts.Examples, context: RunContext) -> prompts.Examples:
+    """Return the name of worked examples, or "" if the run shows none."""
+    settings = context.settings
+    return name if settings.examples and settings.of(SeekSettings).worked_examples else ""
 
 
 def seeker_of(components: Components, context: RunContext) -> tuple[LLM, str]:
@@ -436,7 +476,10 @@ def seeker_of(components: Components, context: RunContext) -> tuple[LLM, str]:
 
 
 def seek_tools(
-    session: ToolSession, ask: Callable[[str, tuple[str, ...]], str], scored: bool = False
+    session: ToolSession,
+    ask: Callable[[str, tuple[str, ...]], str],
+    scored: bool = False,
+    region_facts: bool = False,
 ) -> SeekTools:
     """Return the input of actions on the run's first picture; see :class:`SeekTools`."""
-    return SeekTools(session, media_arguments(session.media)["image"], ask, scored)
+    return SeekTools(session, media_arguments(session.media)["image"], ask, scored, region_facts)

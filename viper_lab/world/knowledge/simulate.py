@@ -109,7 +109,8 @@ class Expert(Seeker):
         self.library, self.question, self.random = library, question, random
         self.asked: list[ExpertReply] = []
         self.hop = 0
-        tools = SimpleNamespace(call=self._tool, ask=self._short_answer, scored=False)
+        tools = SimpleNamespace(call=self._tool, ask=self._short_answer)
+        tools.scored = tools.region_facts = False
         tools.session, tools.picture = SimpleNamespace(calls=[]), Ref("image", ("image0", 192, 144))
         query = Query(question.text, "question", "image")
         settings = RunSettings().changed(max_steps=MAX_STEPS)

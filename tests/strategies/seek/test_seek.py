@@ -15,6 +15,7 @@ from viper.models.llm.protocol import Completion
 from viper.models.llm.scripted import ScriptedLLM
 from viper.models.vision.roles import TextLine
 from viper.profiles import load_profile
+from viper.prompting.seeking import MAX_LINE
 from viper.reasoner import Reasoner
 from viper.sandbox import Sandbox
 from viper.search.findings import Entity, Passage, SimilarPicture, TextFindings
@@ -547,8 +548,8 @@ def test_split_examples_can_be_seen_without_a_request():
 
 FACTS = [
     "the whole picture: a red lamp",
-    "similar pictures show velora: a lamp (similarity 0.90)",
     "text: MK 17",
+    "similar pictures show velora: a lamp (similarity 0.90)",
 ]
 
 
@@ -571,7 +572,10 @@ def test_objects_are_told_apart_by_entities_and_text(monkeypatch):
     monkeypatch.setattr(Answerer, "caption", lambda self, encodings: ["a lamp"] * len(encodings))
     result = bench.ask(region_facts=True)
     red, blue = steps(result)[0]["found"]
-    assert "velora: a lamp (similarity 0.90); text: MK 17" in red and "(score 0.90)" in red
+    assert red == (
+        "object 1: a lamp; text: MK 17; similar pictures show velora: a lamp (similarity 0.90) "
+        "(score 0.90)"
+    )
     assert "zorto: a lamp (similarity 0.90)" in blue
     chosen = [call.prompt for call in bench.llm.calls if "You look for the answer" in call.prompt]
     assert "similar pictures show zorto" in _last_turn(chosen[1])
@@ -582,18 +586,27 @@ def test_objects_are_told_apart_by_entities_and_text(monkeypatch):
 
 def test_facts_of_a_region_are_few_and_one_that_fails_is_left_out(monkeypatch):
     bench = Bench(STRAIGHT)
-    many = tuple(Entity(f"name {number}") for number in range(9))
+    many = tuple(Entity(f"name {number}", "long " * 99) for number in range(9))
     similar = lambda pixels, limit: [SimilarPicture("1", 0.9, "x", "y", many)]  # noqa: E731
     monkeypatch.setattr(bench.pictures, "similar", similar)
+    monkeypatch.setattr(
+        Reader,
+        "read",
+        lambda self, px: [TextLine(f"line {n}", (0, n, 9, 9), 0.9) for n in range(9)],
+    )
     result = bench.ask(region_facts=True, max_steps=1)
     (first,) = [one["picture"] for one in result.trace.path if "picture" in one]
-    assert sum("name" in fact for fact in first) == MAX_FACTS
-    assert all(line.count("name") == MAX_FACTS for line in steps(result)[0]["found"])
+    for fact in ("; ".join(first), *steps(result)[0]["found"]):
+        assert fact.count("name") == fact.count("line") == fact.count("similarity") == MAX_FACTS
+        assert len(fact) < MAX_LINE, "the prompt would cut it"
+    tools = [call.tool for call in result.trace.tool_calls]
+    assert tools.count("ocr") == tools.count("caption_image") == 3, "the picture and two objects"
     bench = Bench([*STRAIGHT[:3], "Next: ocr", NO])
     bench.pictures.fails = ModelError("pictures.example: no complete answer")
     result = bench.ask(region_facts=True, max_steps=3)
     assert actions(result) == ["detect", "select", "ocr"]
-    assert "text: MK 17" in steps(result)[0]["found"][0]
+    assert steps(result)[0]["found"][0].startswith("object 1: a red lamp; text: line 0, line 1")
+    assert not any("similar" in found for found in steps(result)[0]["found"])
     assert result.failure is None and result.answer.value == UNANSWERABLE
 
 
@@ -666,3 +679,12 @@ def test_the_paper_s_profile_searches_as_the_paper_does():
     own = load_profile("paper-avis").components().settings.of(SeekSettings)
     assert (own.decisions, own.worked_examples, own.region_facts) == ("written", True, True)
     assert (own.graph, own.grounding, own.exhausted) == ("avis", "off", "memory")
+
+
+def test_all_settings_of_the_paper_work_together():
+    bench = Bench([*STRAIGHT[:-1], answer("in the year 1893")])
+    result = bench.ask(decisions="written", region_facts=True, grounding="off", exhausted="memory")
+    assert result.answer.value == "in the year 1893" and bench.llm.remaining == 0
+    planned = [call.prompt for call in bench.llm.calls if "You look for the answer" in call.prompt]
+    assert all("## Examples" in prompt for prompt in planned)
+    assert "text: MK 17" in planned[0] and "similar pictures show zorto" in planned[1]

@@ -30,9 +30,11 @@ MAX_OBJECTS = 8
 # with a request for each sentence.
 MAX_PASSAGES = 6
 
-# Greatest number of entities, and of lines of text, that describe a region: with eight objects and
-# the whole picture they cost 27 calls, and one object stays one line of the prompt.
+# Greatest number of entities, and of lines of text, that describe a region, and of characters of
+# each: nine regions cost 27 calls, and an object stays one line of the prompt, which cuts longer
+# ones.
 MAX_FACTS = 3
+_FACT_LENGTH = 60
 
 # Name that the detector is asked for, since nobody knows yet what the picture shows.
 OBJECT = "object"
@@ -182,7 +184,7 @@ def perform(action: str, words: str, now: MemoryState, tools: SeekTools) -> Obse
             line = f"looking at object {int(words)}: {label}"
             return Observation((line,), focus=focus, is_plain=True)
         case "ocr":
-            findings = str(tools.call("ocr", place)).splitlines()
+            findings = _written(place, tools)
         case "text_search":
             findings = tools.call("text_search", words or now.query)[:MAX_PASSAGES]
         case "llm_qa":
@@ -199,7 +201,8 @@ def described(place: Any, tools: SeekTools) -> list[str]:
     fails leaves its facts out; the trace has the failed call.
 
     Source: AVIS (Hu et al. 2023), listings 2 and 4. Differs: no query suggestions and no products
-    with scores, because open image searches give neither.
+    with scores, because open image searches give neither; the whole picture is no object to select,
+    because its facts are known from the start.
 
     Raises:
         ViperError: the caption failed.
@@ -208,26 +211,38 @@ def described(place: Any, tools: SeekTools) -> list[str]:
     if not tools.region_facts:
         return facts
     for prefix, find in (
-        ("similar pictures show ", lambda: _similar(place, "entities", tools)),
-        ("text: ", lambda: str(tools.call("ocr", place)).splitlines()),
+        ("text: ", lambda: [line[:_FACT_LENGTH] for line in _written(place, tools)]),
+        ("similar pictures show ", lambda: _similar(place, "entities", tools, _FACT_LENGTH)),
     ):
         try:
-            facts += [f"{prefix}{fact}" for fact in find()[:MAX_FACTS]]
+            found = find()[:MAX_FACTS]
         except CancelledError:
             raise
         except ViperError:
             continue
+        facts += [prefix + ", ".join(found)] if found else []
     return facts
 
 
-def _similar(place: Any, about: str, tools: SeekTools) -> list[str]:
-    """Return facts on similar pictures, with their similarity if scores are wanted."""
+def _written(place: Any, tools: SeekTools) -> list[str]:
+    return str(tools.call("ocr", place)).splitlines()
+
+
+def _similar(place: Any, about: str, tools: SeekTools, length: int | None = None) -> list[str]:
+    """Return facts on similar pictures, with their similarity if scores are wanted.
+
+    Args:
+        length: greatest length of each; None does not cut them.
+    """
     facts: list[str] = tools.call("image_search", place, about)
     if not tools.scored:
-        return facts
+        return [fact[:length] for fact in facts]
     pictures = reversed(similar_pictures(tools.session, place))
     alike = {fact: each.score for each in pictures for fact in facts_of(each, about)}
-    return [f"{fact} (similarity {alike[fact]:.2f})" if fact in alike else fact for fact in facts]
+    return [
+        f"{fact[:length]} (similarity {alike[fact]:.2f})" if fact in alike else fact[:length]
+        for fact in facts
+    ]
 
 
 def is_possible(action: str, now: MemoryState) -> bool:

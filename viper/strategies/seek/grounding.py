@@ -10,7 +10,6 @@ words are read by text2num and inflections by the Snowball stemmer. Abbreviation
 from __future__ import annotations
 
 import re
-import tomllib
 import unicodedata
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,8 @@ from functools import cache
 from os.path import commonprefix
 from pathlib import Path
 from typing import Any
+
+from viper.record import read_toml
 
 # Numbers with their decimals, and words without digits, so that ``3`` is not found in ``30``.
 _TOKEN = re.compile(r"\d+(?:\.\d+)?|[^\W\d_]+")
@@ -162,8 +163,8 @@ def _stemmer() -> Any:
 def _abbreviations() -> Mapping[str, Sequence[str]]:
     """Return the long forms of each abbreviation, which is written without full stops."""
     forms: defaultdict[str, list[str]] = defaultdict(list)
-    file = Path(__file__).parent / "abbreviations.toml"
-    for long_form, shorts in tomllib.loads(file.read_text("utf-8")).items():
+    _, table = read_toml(Path(__file__).parent / "abbreviations.toml")
+    for long_form, shorts in table.items():
         for short in shorts:
             forms[short].append(long_form)
     return forms

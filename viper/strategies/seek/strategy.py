@@ -7,8 +7,9 @@ verdict. :class:`FixedSeeker` has no planner. :class:`SeekStrategy` runs one of 
 Source: AVIS (Hu et al. 2023), algorithms 1 and 2, appendix E. Differs: a verdict must consist of
 words that were found (``grounding``), otherwise it does not count; an answer to the visual
 sub-question leads on to the one about knowledge and is then settled; if nothing is left to try at a
-state, the search goes back to the previous state and does not take the same way again; the graph is
-written from the paper's prose, because its figure cannot be read exactly.
+state, the search goes back to the previous state and does not take the same way again; the shipped
+graph follows the paper's prose (sec. 3.3, appendix C), because figure 2 is a drawing; a planner of
+chat models goes on in one conversation, where the paper sends each prompt alone.
 """
 
 from __future__ import annotations

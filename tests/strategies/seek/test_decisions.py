@@ -73,7 +73,9 @@ def test_the_shipped_decisions_hold_four_of_every_action() -> None:
 @pytest.mark.parametrize("style", ["chat", "full"])
 def test_a_planner_reads_four_decisions_of_every_action_that_it_may_choose(style: str) -> None:
     bench = Bench(STRAIGHT, prompt_style=style)
-    assert bench.ask(decisions=WRITTEN).answer.value == "1893"
+    result = bench.ask(decisions=WRITTEN)
+    assert result.answer.value == "1893"
+    assert "decision detect: which brand is the bag?" in result.trace.examples_shown
     planned = [call for call in bench.llm.calls if "You look for the answer" in call.prompt]
     for call in planned:  # a conversation holds its earlier turns
         allowed = re.findall(

@@ -530,8 +530,9 @@ def test_good_and_bad_verdicts_are_shown_for_what_searches_find():
 @pytest.mark.parametrize("graph", ["avis", "fixed-search", "question-only"])
 def test_no_prompt_holds_an_example_where_they_are_off(changes, graph):
     on, off = (Bench(lambda prompt: _scripted(prompt, [1])) for _ in range(2))
-    on.ask(graph=graph)
-    off.ask(graph=graph, **changes)
+    shown = on.ask(graph=graph).trace.examples_shown
+    assert "sequence by hand" in shown if "avis" != graph else "split by hand" in shown
+    assert off.ask(graph=graph, **changes).trace.examples_shown == ()
     assert any("## Examples" in call.prompt for call in on.llm.calls)
     assert not any("## Examples" in call.prompt for call in off.llm.calls)
 
@@ -664,7 +665,8 @@ def test_no_setting_changes_the_prompts_of_a_small_model():
     prompts = []
     for changes in ({}, {"decisions": "written", "grounding": "exact", "exhausted": "memory"}):
         bench, seeker = compact(replies)
-        assert bench.ask(**changes).answer.value == "1893"
+        result = bench.ask(**changes)
+        assert result.answer.value == "1893" and result.trace.examples_shown == ()
         prompts.append([call.prompt for call in seeker.calls])
     assert prompts[0] == prompts[1]
     assert all(prompt.startswith("# qu") for prompt in prompts[0])

@@ -73,6 +73,7 @@ class Seeker:
 
     Attributes:
         path: the steps so far, as JSON values.
+        examples_shown: names of the worked examples and decisions in the prompts so far.
         show: adds the picture to a prompt if the model sees.
     """
 
@@ -84,8 +85,8 @@ class Seeker:
     decisions: RecordedDecisions
     path: list[dict[str, Any]] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
+    examples_shown: dict[str, None] = field(default_factory=dict)
     show: Callable[[Prompt], Prompt] = lambda prompt: prompt
-    _shown: list[DecisionExample] = field(default_factory=list)
     _question: str = ""
     _planning: list[Message] = field(default_factory=list)
     _planned_until: int = 0
@@ -206,7 +207,7 @@ class Seeker:
         return None
 
     def _split(self, question: str) -> Split:
-        prompt = prompts.split_prompt(question, self.style, _worked("split", self.context))
+        prompt = prompts.split_prompt(question, self.style, self._worked("split"))
         reply = self._request(prompt)
         split = prompts.read_split(reply, self.style) or Split(question)
         self.path.append(
@@ -227,8 +228,9 @@ class Seeker:
         ]
         fitting = self.decisions.examples(now.query, now.context, allowed)
         # A conversation still holds those of its earlier turns.
-        examples = [each for each in fitting if self.style != "chat" or each not in self._shown]
-        self._shown += examples
+        earlier = self.examples_shown if self.style == "chat" else {}
+        examples = [each for each in fitting if _name(each) not in earlier]
+        self.examples_shown |= dict.fromkeys(map(_name, examples))
         since = self.path[self._planned_until :]
         outcomes = [
             prompts.step_outcome(each, now.context)
@@ -291,7 +293,7 @@ class Seeker:
         batch_size, last = prompts.AT_ONCE[self.style], ResultVerdict("uninformative")
         examples: prompts.Examples = ""
         if ACTIONS[decision.action].group == "search":  # only these return long lists
-            examples = _worked("visual" if now.is_visual else "knowledge", self.context)
+            examples = self._worked("visual" if now.is_visual else "knowledge")
         parts = [
             part
             for line in lines[: prompts.MAX_FOUND]
@@ -316,6 +318,11 @@ class Seeker:
                 return verdict
             last = verdict if verdict.reason else last
         return last
+
+    def _worked(self, name: prompts.Examples) -> prompts.Examples:
+        shown = _worked_examples(name, self.context, self.style)
+        self.examples_shown |= {f"{shown} by hand": None} if shown else {}
+        return shown
 
     def _request(self, prompt: Prompt) -> str:
         return _reply(self.context, self.llm, self.style, prompt)
@@ -375,7 +382,7 @@ class FixedSeeker(Seeker):
                 outcome = self._step(memory, (action,), split)
                 if outcome is not None:
                     return outcome
-        examples = _worked("sequence", self.context)
+        examples = self._worked("sequence")
         prompt = prompts.sequence_prompt(question, memory.now.context, self.style, examples)
         if answer := prompts.read_short_answer(self._request(prompt), self.style):
             return answer, self._info("")
@@ -430,8 +437,10 @@ class SeekStrategy:
         own = context.settings.of(SeekSettings)
         route = load_route(own.graph)
         route = route.without(own.without_actions) if own.without_actions else route
-        decisions = decisions_of(own.decisions if context.settings.examples else "")
+        has_examples = context.settings.examples and style != "compact"
+        decisions = decisions_of(own.decisions if has_examples else "")
         path: list[dict[str, Any]] = []
+        shown: dict[str, None] = {}
 
         def answer(session: ToolSession, query: Query) -> Any | Failure:
             asker = make_asker(llm, style, context)
@@ -439,12 +448,15 @@ class SeekStrategy:
             parts = (tools, llm, style, decisions, path)
             if isinstance(route, TransitionGraph):
                 show = partial(shown_to, "seeker", components=components, context=context)
-                return Seeker(context, route, *parts, show=show).seek(query.text)
+                return Seeker(context, route, *parts, examples_shown=shown, show=show).seek(
+                    query.text
+                )
             shipped = TransitionGraph(route.name, {})  # gives the actions their instructions
-            return FixedSeeker(context, shipped, *parts, sequence=route).seek(query.text)
+            fixed = FixedSeeker(context, shipped, *parts, examples_shown=shown, sequence=route)
+            return fixed.seek(query.text)
 
         yield one_trial(components, context, answer)
-        return Conclusion(parts={"path": path})
+        return Conclusion(examples_shown=tuple(shown), parts={"path": path})
 
     def prompt(self, components: Components, context: RunContext) -> str:
         """Return the prompt of the first request, which asks for the two sub-questions.
@@ -453,13 +465,19 @@ class SeekStrategy:
             UsageError: as :meth:`trials`.
         """
         style, question = seeker_of(components, context)[1], context.query.text
-        return as_text(prompts.split_prompt(question, style, _worked("split", context)))
+        examples = _worked_examples("split", context, style)
+        return as_text(prompts.split_prompt(question, style, examples))
 
 
-def _worked(name: prompts.Examples, context: RunContext) -> prompts.Examples:
-    """Return the name of worked examples, or "" if the run shows none."""
+def _worked_examples(name: prompts.Examples, context: RunContext, style: str) -> prompts.Examples:
+    """Return the name of worked examples, or "" if a run shows none in prompts of a style."""
     settings = context.settings
-    return name if settings.examples and settings.of(SeekSettings).worked_examples else ""
+    is_shown = settings.examples and settings.of(SeekSettings).worked_examples
+    return name if is_shown and style != "compact" else ""
+
+
+def _name(decision: DecisionExample) -> str:
+    return f"decision {decision.action}: {decision.query}"
 
 
 def seeker_of(components: Components, context: RunContext) -> tuple[LLM, str]:

@@ -22,7 +22,7 @@ from viper.search.findings import Entity, Passage, SimilarPicture, TextFindings
 from viper.strategies.base import Components
 from viper.strategies.seek import SeekSettings
 from viper.strategies.seek.actions import MAX_FACTS
-from viper.strategies.seek.strategy import UNANSWERABLE
+from viper.strategies.seek.seeker import UNANSWERABLE
 from viper.strategies.settings import RunSettings
 from viper.testing.fakes import FakeDetector, FakeMatcher
 from viper.tools.models import ModelSet
@@ -531,7 +531,7 @@ def test_good_and_bad_verdicts_are_shown_for_what_searches_find():
 def test_no_prompt_holds_an_example_where_they_are_off(changes, graph):
     on, off = (Bench(lambda prompt: _scripted(prompt, [1])) for _ in range(2))
     shown = on.ask(graph=graph).trace.examples_shown
-    assert "sequence by hand" in shown if "avis" != graph else "split by hand" in shown
+    assert "sequence by hand" in shown if graph != "avis" else "split by hand" in shown
     assert off.ask(graph=graph, **changes).trace.examples_shown == ()
     assert any("## Examples" in call.prompt for call in on.llm.calls)
     assert not any("## Examples" in call.prompt for call in off.llm.calls)

@@ -10,7 +10,7 @@ from tests.strategies.seek.test_seek import SPLIT, Bench, actions, answer, more,
 from viper.errors import UnknownNameError, UsageError
 from viper.search.findings import Entity, SimilarPicture
 from viper.strategies.seek.graph import SEQUENCES, FixedSequence, TransitionGraph, load_route
-from viper.strategies.seek.strategy import UNANSWERABLE
+from viper.strategies.seek.seeker import UNANSWERABLE
 
 NO = "verdict: uninformative"
 

@@ -1,6 +1,6 @@
 """Simulated decisions: those of an expert who knows the answer and sees the tools' results.
 
-The search is the real one (:class:`viper.strategies.seek.strategy.Seeker`). Tools answer from the
+The search is the real one (:class:`viper.strategies.seek.seeker.Seeker`). Tools answer from the
 catalogue with realistic mistakes, and an expert decides and judges. Each prompt to a model is
 recorded with the expert's reply. Nothing is rendered.
 """
@@ -36,7 +36,7 @@ from viper.strategies.base import RunContext
 from viper.strategies.seek.actions import MemoryState, Observation
 from viper.strategies.seek.decisions import RecordedDecisions
 from viper.strategies.seek.graph import ACTIONS, TransitionGraph
-from viper.strategies.seek.strategy import Seeker
+from viper.strategies.seek.seeker import Seeker
 from viper.strategies.settings import RunSettings
 from viper_lab.world.knowledge.articles import Article, articles, left_out
 from viper_lab.world.knowledge.catalogue import Catalogue, Design, Look

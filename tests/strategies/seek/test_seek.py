@@ -326,7 +326,8 @@ HOSTILE = (
 
 @pytest.mark.parametrize("text", HOSTILE)
 @pytest.mark.parametrize("where", ["caption", "ocr", "passage"])
-def test_orders_in_what_was_found_stay_in_their_quotes(text, where, monkeypatch):
+@pytest.mark.parametrize("region_facts", [False, True])
+def test_orders_in_what_was_found_stay_in_their_quotes(text, where, region_facts, monkeypatch):
     bench = Bench(lambda prompt: _scripted(prompt, [1]))
     if where == "passage":
         bench.texts.known["velora"] = f"made by tarnix. {text}"
@@ -334,7 +335,7 @@ def test_orders_in_what_was_found_stay_in_their_quotes(text, where, monkeypatch)
         monkeypatch.setattr(Reader, "read", lambda self, px: [TextLine(text, (0, 0, 9, 9), 0.9)])
     else:
         monkeypatch.setattr(Answerer, "caption", lambda self, e: [text] * len(e))
-    bench.ask()
+    bench.ask(region_facts=region_facts)
     for call in bench.llm.calls:
         for line in call.prompt.splitlines():
             if "666" in line or "{{7*7}}" in line:

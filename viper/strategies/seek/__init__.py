@@ -22,19 +22,21 @@ class SeekSettings(Settings):
         "Transition graph: which action may follow which; every allows all actions.",
         metavar="NAME|FILE.toml", is_path=True, http=False)
     decisions: str = setting("",
-        "Decisions shown to the planner as examples: recorded ones, or the shipped ones, written.",
+        "Decisions that the planner sees as examples: of `viper lab seek induce`, or the shipped "
+        "ones, written.",
         metavar="written|FILE.jsonl", is_path=True, http=False)
     worked_examples: bool = setting(True,
-        "Show worked examples of splitting a question, good and bad verdicts, and reasoning. "
-        "--n-examples 0 shows neither these nor decisions.")
+        "Show worked examples: split questions, good and bad verdicts, reasoning. --n-examples 0 "
+        "shows neither these nor decisions.")
     region_facts: bool = setting(False,
         "Begin with caption, text and similar pictures of the whole picture, and describe each "
-        "object by its own, not by its caption alone.")
+        "object by all three, not by its caption alone.")
     grounding: str = setting("tolerant",
-        "Words of a verdict that must be found: all as they stand, all in some form, or off.",
+        "Accept a verdict if its words were found: exact ones, or other forms, abbreviations and "
+        "number words, too; off accepts all.",
         choices=("exact", "tolerant", "off"))
     exhausted: str = setting("unanswerable",
-        "Answer if nothing is left to try: unanswerable, or the language model's from memory.",
+        "Answer of a search that found none: unanswerable, or the language model's from memory.",
         choices=("unanswerable", "memory"))
     max_steps: int = setting(16, "Maximum number of actions for one query.",
         least=1, most=1_000, metavar="N")

@@ -74,7 +74,8 @@ def decisions_of(path: str) -> RecordedDecisions:
         status = file.stat()
     except OSError:
         raise UsageError(
-            f"{path}: no such file of decisions; make one with: viper lab seek induce --examples"
+            f"{path}: no such file of decisions; make one with: viper lab seek induce --examples, "
+            f"or use the shipped ones: {WRITTEN}"
         ) from None
     if status.st_size > _MAX_BYTES:
         raise UsageError(f"{path}: larger than {_MAX_BYTES:,} bytes; no file of decisions")

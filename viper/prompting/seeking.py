@@ -191,7 +191,7 @@ def plan_prompt(
         actions=actions,
         sight=fill("seek_seen" if sees else "seek_blind", {}).strip(),
         demonstrations=f"## Examples\n\n{demonstrations}" if examples else "",
-        outcome=f"{outcome}\n\n" if outcome else "",
+        outcome=f"## Since the last decision\n\n{outcome}\n\n" if outcome else "",
         original=f"The whole question: {one_line(original)}\n\n" if original else "",
         query=one_line(query),
         known=_bullets(facts),

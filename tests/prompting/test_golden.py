@@ -33,8 +33,6 @@ from viper.tuning.agent.verifier import LanguageVerifier
 
 judge_prompt = textual(seeking_module.judge_prompt)
 plan_prompt = textual(seeking_module.plan_prompt)
-memory_prompt = textual(seeking_module.memory_prompt)
-sequence_prompt = textual(seeking_module.sequence_prompt)
 short_answer_prompt = textual(seeking_module.short_answer_prompt)
 split_prompt = textual(seeking_module.split_prompt)
 explore_prompt = textual(exploring_module.explore_prompt)
@@ -132,8 +130,10 @@ def all_prompts() -> dict[str, str]:
             style,
             "knowledge",
         )
-        prompts[f"seek_sequence.{style}"] = sequence_prompt(query, known, style, "sequence")
-        prompts[f"seek_memory.{style}"] = memory_prompt(query, style)
+        prompts[f"seek_sequence.{style}"] = short_answer_prompt(
+            query, known, style, "sequence", "sequence"
+        )
+        prompts[f"seek_memory.{style}"] = short_answer_prompt(query, (), style, "memory")
         prompts[f"seek_answer.{style}"] = short_answer_prompt(query, known, style)
         prompts[f"select.{style}"] = build_select_prompt(
             {"scene": "two cups"}, "How many cups?", ["one", "two"], style

@@ -306,28 +306,23 @@ def parts_of(line: str, style: str) -> list[str]:
     return [f"{subject}{part.strip()}" for part in sentences if part.strip()] or [line]
 
 
-def short_answer_prompt(question: str, facts: Sequence[str], style: str) -> Prompt:
-    """Build the prompt that asks a short question from common knowledge."""
+def short_answer_prompt(
+    question: str,
+    facts: Sequence[str],
+    style: str,
+    kind: Literal["answer", "sequence", "memory"] = "answer",
+    examples: Examples = "",
+) -> Prompt:
+    """Build the prompt that asks for a short answer.
+
+    Args:
+        kind: from common knowledge, from reasoning over the facts of a fixed sequence, or the most
+            likely one from memory; small models know one prompt for all of them.
+    """
     if style == "compact":
         return f"{_query_lines(question, facts)}# answer:"
-    return _fill("seek_answer", style, query=one_line(question), known=_bullets(facts))
-
-
-def sequence_prompt(
-    question: str, facts: Sequence[str], style: str, examples: Examples = ""
-) -> Prompt:
-    """Build the prompt that asks for reasoning and an answer at the end of a fixed sequence."""
-    if style == "compact":
-        return short_answer_prompt(question, facts, style)
-    values = {"examples": _examples(examples), "query": one_line(question)}
-    return _fill("seek_sequence", style, known=_bullets(facts), **values)
-
-
-def memory_prompt(question: str, style: str) -> Prompt:
-    """Build the prompt that asks for the most likely answer without any findings."""
-    if style == "compact":
-        return short_answer_prompt(question, (), style)
-    return _fill("seek_memory", style, query=one_line(question))
+    values = {"query": one_line(question), "known": _bullets(facts)}
+    return _fill(f"seek_{kind}", style, examples=_examples(examples), **values)
 
 
 def read_short_answer(reply: str, style: str = "compact") -> str:

@@ -3,8 +3,8 @@
 ``exact`` wants every word and number as it stands in a finding, for small models that were trained
 to copy. ``tolerant`` also takes another form of a word (carotene in carotenoids), the long form of
 an abbreviation (United States for U.S.), and digits for number words (26 for twenty-six). Number
-words are read by text2num and inflections by the Snowball stemmer. Abbreviations are those of
-``abbreviations.toml`` and initials of names.
+words are read by text2num and inflections by the Snowball stemmer; abbreviations are those of
+``abbreviations.toml``, because initials alone fit too many names.
 """
 
 from __future__ import annotations
@@ -39,9 +39,6 @@ _LEAST_STEM = 6
 
 # Initials with full stops, or a word that may be an abbreviation.
 _SHORT = re.compile(r"\b(?:[A-Z]\.){2,}|\b[A-Za-z]{2,8}\b")
-_NAME = re.compile(r"\b[A-Z][\w'-]*(?: (?:(?:of|the|and|for) )*[A-Z][\w'-]*)+")
-# Initials of two letters fit too many names; those that are common are in the table.
-_LEAST_INITIALS = 3
 
 
 def is_grounded(extracted: str, sources: Sequence[str], how: str = "tolerant") -> bool:
@@ -70,37 +67,26 @@ class _Findings:
         texts = [_plain(text) for text in texts]
         self._short = {short for text in texts for short in _shorts(text)}
         long_forms = [form for short in self._short for form in _abbreviations().get(short, ())]
-        names = {_initials(name) for text in texts for name in _NAME.findall(text)}
-        self._short |= {initials for initials in names if len(initials) >= _LEAST_INITIALS}
-        for text in (*texts, *long_forms):
-            for token in _words(text):
-                self._add(token)
-                if token[0].isdigit():  # a number also stands in its ordinal
-                    self._add(token.rstrip("stndrh"))
-
-    def _add(self, token: str) -> None:
-        self._by_stem[_stem(token)].add(token)
+        for token in (token for text in (*texts, *long_forms) for token in _words(text)):
+            # a number also stands in its ordinal
+            for word in {token, token.rstrip("stndrh") if token[0].isdigit() else token}:
+                self._by_stem[_stemmer().stemWord(word)].add(word)
 
     def hold(self, extracted: str) -> bool:
         """Return whether a text states nothing that they do not."""
-        text = _NAME.sub(self._without_name, _plain(extracted))
+        text = _plain(extracted)
         # In small letters an abbreviation is another word: US, us.
         if any(short in _abbreviations() and not self._knows(short) for short in _shorts(text)):
             return False
         rest = _SHORT.sub(lambda match: " " if self._knows(match[0]) else match[0], text)
         return all(token in _FREE or self._has(token) for token in _words(rest))
 
-    def _without_name(self, match: re.Match[str]) -> str:
-        initials = _initials(match[0])
-        is_known = len(initials) >= _LEAST_INITIALS and initials in self._short
-        return " " if is_known else match[0]
-
     def _knows(self, short: str) -> bool:
         short = short.replace(".", "")
         return short in self._short or any(map(self.hold, _abbreviations().get(short, ())))
 
     def _has(self, token: str) -> bool:
-        stem = _stem(token)
+        stem = _stemmer().stemWord(token)
         alike = self._by_stem.get(stem, ())
         if token in alike or any(_is_inflected(token, other) for other in alike):
             return True
@@ -129,12 +115,6 @@ def _shorts(text: str) -> set[str]:
     return {match.replace(".", "") for match in _SHORT.findall(text)}
 
 
-def _initials(name: str) -> str:
-    """Return the initials of a name; "" if a part is itself in capitals, as in World War II."""
-    words = [word for word in name.split() if word.lower() not in _FREE and word[0].isupper()]
-    return "" if any(word.isupper() for word in words) else "".join(word[0] for word in words)
-
-
 def _is_inflected(word: str, other: str) -> bool:
     shared = len(commonprefix((word, other)))
     endings = {word[shared:], other[shared:]}
@@ -148,10 +128,6 @@ def _is_derived(word: str, stem: str) -> bool:
     return is_long and _DERIVATION.fullmatch(word, len(stem)) is not None
 
 
-def _stem(token: str) -> str:
-    return str(_stemmer().stemWord(token))
-
-
 @cache
 def _stemmer() -> Any:
     import Stemmer
@@ -161,10 +137,4 @@ def _stemmer() -> Any:
 
 @cache
 def _abbreviations() -> Mapping[str, Sequence[str]]:
-    """Return the long forms of each abbreviation, which is written without full stops."""
-    forms: defaultdict[str, list[str]] = defaultdict(list)
-    _, table = read_toml(Path(__file__).parent / "abbreviations.toml")
-    for long_form, shorts in table.items():
-        for short in shorts:
-            forms[short].append(long_form)
-    return forms
+    return read_toml(Path(__file__).parent / "abbreviations.toml")[1]

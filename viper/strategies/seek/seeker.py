@@ -338,7 +338,7 @@ class Seeker:
             return Failure("tool", f"no answer was found ({reason}), and tools failed: {errors}")
         if self.own.exhausted == "memory":
             question = self._question if now.is_visual else now.query
-            reply = self._request(prompts.memory_prompt(question, self.style))
+            reply = self._request(prompts.short_answer_prompt(question, (), self.style, "memory"))
             if answer := prompts.read_short_answer(reply, self.style):
                 self.path.append({"memory": question, "answer": answer})
                 return answer, self._info(f"{reason}; answered from memory")

@@ -50,8 +50,8 @@ class FixedSeeker(Seeker):
                 outcome = self._step(memory, (action,), split)
                 if outcome is not None:
                     return outcome
-        examples = self._worked("sequence")
-        prompt = prompts.sequence_prompt(question, memory.now.context, self.style, examples)
+        facts, examples = memory.now.context, self._worked("sequence")
+        prompt = prompts.short_answer_prompt(question, facts, self.style, "sequence", examples)
         if answer := prompts.read_short_answer(self._request(prompt), self.style):
             return answer, self._info("")
         return self._no_answer("the sequence is at its end", memory.now)

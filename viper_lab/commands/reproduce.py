@@ -204,6 +204,9 @@ def clova(
 
 @reproduce.command("avis", short_help="Reproduce AVIS: knowledge search step by step.")
 @reproduction(
+    click.option("--decisions", default="written", show_default=True, metavar="written|FILE.jsonl",
+                 help='Decisions that planners in words see, from viper lab seek induce; "" for '
+                      "none."),
     PROCESSES,
     seeds=(3, 1, "Number of seeds, each with its own catalogue;"),
     samples=(120, 40, 2, "Number of questions under each seed;"),
@@ -211,14 +214,14 @@ def clova(
     data="Data set; world means its catalogues, other sets use the searches of the profile.",
     split=_JUDGED_ON_TEST,
 )  # fmt: skip
-def avis(options: Options, processes: int | None) -> int:
+def avis(options: Options, decisions: str, processes: int | None) -> int:
     """Measure tables 1, 2, 3 and 5 of AVIS, and check the claims.
 
     Knowledge search is compared with the language model alone, with retrieval by the matcher, with
     fixed sequences of the same tools, and with itself without the graph or a group of tools. With
     the embedded world, every seed asks about a new catalogue; its images and texts are written and
-    indexed below --out. Every answer is stored at once; after Ctrl-C the same command continues.
-    The exit code is 1 if a claim fails.
+    indexed below --out. On other sets an exhausted search answers from memory. Every answer is
+    stored at once; after Ctrl-C the same command continues. The exit code is 1 if a claim fails.
 
     \b
     viper lab reproduce avis --quick
@@ -228,7 +231,7 @@ def avis(options: Options, processes: int | None) -> int:
     """
     from viper_lab.papers.avis import AvisJob
 
-    return AvisJob(options).run(processes)
+    return AvisJob(options, decisions).run(processes)
 
 
 @reproduce.command("dwim", short_help="Reproduce DWIM: agents tuned on their workflows.")

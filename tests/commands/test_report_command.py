@@ -41,6 +41,23 @@ def test_a_table_of_two_runs(runs: tuple[Path, Path]) -> None:
     assert lines[0].split()[0] == "run" and "plan" in lines[2] and "10 (25.0%)" in lines[1]
 
 
+def test_the_official_predictions_file_of_a_run(tmp_path: Path) -> None:
+    with RunStore.create(tmp_path / "gqa", a_manifest(metric="gqa")) as store:
+        for number in range(2):
+            store.add(number, a_row(number))
+        store.add(2, failed_row(2))
+    out = tmp_path / "testdev_predictions.json"
+    assert ran("--predictions", "--out", out, tmp_path / "gqa").return_value == 0
+    assert [entry["prediction"] for entry in json.loads(out.read_text())] == ["red", "blue", ""]
+    with RunStore.create(tmp_path / "seeds", a_manifest(metric="gqa", seeds=(0, 1))):
+        pass
+    for runs in (["seeds"], ["gqa", "gqa"]):
+        done = ran("--predictions", *(tmp_path / run for run in runs))
+        assert isinstance(done.exception, UsageError) and "one run with one seed" in str(
+            done.exception
+        )
+
+
 def test_csv_markdown_and_json(runs: tuple[Path, Path], tmp_path: Path) -> None:
     lines = list(csv.DictReader(io.StringIO(ran("--format", "csv", *runs).stdout)))
     assert {line["kind"] for line in lines} == {"overall", "group", "failures"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -248,6 +248,13 @@ def avis(options: Options, decisions: str, processes: int | None) -> int:
     click.option("--longest", type=click.IntRange(16), default=2048, show_default=True,
                  metavar="TOKENS", help="Leave out longer texts; a prompt with a whole API has "
                                         "about 4,000 tokens."),
+    click.option("--checks-by", type=click.Choice(["rules", "llm"]),
+                 help="Who recognises discrepancies between results and labels. By default llm, "
+                      "the language model, or rules if the agent is a small model that is asked "
+                      "in its own form."),
+    click.option("--temperature", type=click.FloatRange(0, 2),
+                 help="Temperature of all agents. By default that of the profile, or 1 if that "
+                      "is 0."),
     click.option("--train-split", metavar="NAME", help="Split to learn from. By default "
                  "train:question of world, and of other data sets train or the first split whose "
                  "name begins with train."),
@@ -259,13 +266,14 @@ def avis(options: Options, decisions: str, processes: int | None) -> int:
           "the first split whose name begins with val. "
           "test:question holds wordings and combinations that no training split has.",
 )  # fmt: skip
-def dwim(options: Options, workflows: int, train_split: str | None, **tuning: Any) -> int:
+def dwim(options: Options, **values: Any) -> int:
     """Measure table 10 and sections 9, 11 and 14 of DWIM, and check the claims.
 
     Under each seed, the agent of the profile explores training samples in three modes. It is tuned
     on the effective actions in one variant for each row of the table, and every agent answers new
-    samples. Every result is stored at once; after Ctrl-C the same command continues. The exit code
-    is 1 if a claim fails.
+    samples. One more row is the agent that is not tuned, with ten solved queries in its prompts.
+    Every result is stored at once; after Ctrl-C the same command continues. The exit code is 1 if a
+    claim fails.
 
     \b
     viper lab reproduce dwim --quick
@@ -274,9 +282,10 @@ def dwim(options: Options, workflows: int, train_split: str | None, **tuning: An
         --accumulate 8
     """
     from viper.tuning.agent.training import TuneSettings
-    from viper_lab.papers.dwim import run_dwim
+    from viper_lab.papers.dwim import DwimOptions, run_dwim
 
-    return run_dwim(options, workflows, TuneSettings(**tuning), train_split)
+    own = {field.name: values.pop(field.name) for field in fields(DwimOptions)}
+    return run_dwim(options, DwimOptions(**own), TuneSettings(**values))
 
 
 @reproduce.command("nlvr", short_help="Reproduce NLVR from pixels: programs from three sources.")

@@ -44,7 +44,7 @@ class Concepts:
 
     Attributes:
         names: of the concepts, as the file has them.
-        pictures: learned from (False), and held back (True).
+        pictures: learned from (False), and held back (True); none without a box.
     """
 
     store: CocoStore
@@ -70,7 +70,7 @@ class Concepts:
         ranked = sorted(drawn.values(), key=lambda each: _rank(each.picture_id))
         pictures: dict[bool, list[AnnotatedPicture]] = {False: [], True: []}
         for each in ranked:
-            pictures[is_held_back(each.picture_id.rpartition(":")[2])].append(each)
+            pictures[_is_held_back(each.picture_id)].append(each)
         names = []
         for concept in concepts:
             name = next(iter(store.names_of(concept)), None)
@@ -86,9 +86,9 @@ class Concepts:
 
     @property
     def held_back(self) -> frozenset[str]:
-        """Return the file names of the pictures that judge."""
-        files = self.store.files
-        return frozenset(Path(files[each.picture_id]).name for each in self.pictures[True])
+        """Return the file names of the third that judges."""
+        files = self.store.files.items()
+        return frozenset(Path(name).name for number, name in files if _is_held_back(number))
 
     def subject(self, folder: Path) -> Subject:
         """Return the questions about both parts, written to a folder, as a part of the data."""
@@ -167,6 +167,10 @@ class Concepts:
                 )
                 kind = f"find {name}{'' if shows else ' (absent)'}"
                 yield ToolAnswer(kind, name, picture.picture_id, right.f1)
+
+
+def _is_held_back(picture_id: str) -> bool:
+    return is_held_back(picture_id.rpartition(":")[2])
 
 
 def _rank(picture_id: str) -> bytes:

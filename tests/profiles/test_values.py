@@ -145,7 +145,7 @@ def test_a_strategy_may_have_a_table_of_its_own(tmp_path: Path, text: str) -> No
         ("[run]\nseek = 3", ":2: run.seek: expected a table with keys such as graph, "),
         (
             "[run]\nmax_step = 3",
-            ":2: run.max_step: unknown key; the nearest is max_steps; known: api, trials, ",
+            ":2: run.max_step: unknown key; the nearest is max_steps; known: strategy, api, ",
         ),
     ],
 )

@@ -18,7 +18,6 @@ import click
 
 from viper.commands import options as cli
 from viper.commands.terminal import clock, echo_json, echo_table, note, status
-from viper.commands.training_data import TrainingData
 from viper.data.registry import training_split
 from viper.errors import EXIT_FAILED, EXIT_OK, CancelledError, UnknownNameError, UsageError
 from viper.evaluate.campaign import Campaign
@@ -43,7 +42,7 @@ from viper.tuning.wiring import learner_for, origin_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class LearnOptions(TrainingData, cli.ProfileChoice):
+class LearnOptions(cli.TrainingData, cli.ProfileChoice):
     """Options of ``viper learn``."""
 
     # fmt: off

@@ -14,11 +14,11 @@ from viper.commands.options import (
     Decorator,
     OutPath,
     ProfileChoice,
+    TrainingData,
     options,
     options_as,
     root_option,
 )
-from viper.commands.training_data import TrainingData
 from viper_lab.papers.options import Options
 
 _SHARED = ("quick", "seeds", "samples", "out", "set_name", "root", "split", "as_json")

@@ -12,8 +12,8 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from viper.commands.options import TrainingData
 from viper.commands.terminal import hint_to_go_on, status
-from viper.commands.training_data import TrainingData
 from viper.data.registry import data_set, training_split
 from viper.errors import UsageError
 from viper.evaluate.campaign import bound_arenas
@@ -61,7 +61,7 @@ def reflections(has_language: bool) -> Table[Method]:
     """
     methods = [
         FULL,
-        replace(FULL, name="intervention, no probe", tools=_UNPROBED),
+        replace(FULL, name="intervention, no probe", reflection="intervention", tools=_UNPROBED),
         replace(FULL, name="probe alone, no reflection", reflection="none"),
     ]
     if has_language:

@@ -67,21 +67,20 @@ class Concepts:
         for label in store.vocabulary():
             with suppress(DataError):  # not one of its pictures is on this disk
                 drawn |= {each.picture_id: each for each in store.samples(label, MOST_SAMPLES)}
-        ranked = sorted(drawn.values(), key=lambda each: _rank(each.picture_id))
         pictures: dict[bool, list[AnnotatedPicture]] = {False: [], True: []}
-        for each in ranked:
-            pictures[_is_held_back(each.picture_id)].append(each)
+        # in a random order that is always the same
+        for number in sorted(drawn, key=lambda each: hashlib.sha256(each.encode()).digest()):
+            pictures[_is_held_back(number)].append(drawn[number])
         names = []
         for concept in concepts:
-            name = next(iter(store.names_of(concept)), None)
-            if name is None:
+            if not (labels := store.names_of(concept)):
                 known = ", ".join(store.vocabulary())
                 raise UsageError(f"{file} has no category {concept!r}; expected some of {known}")
             for is_held, part in pictures.items():
-                if not any(_shows(each, name) for each in part):
+                if not any(_boxes(each, labels[0]) for each in part):
                     what = "pictures that judge" if is_held else "pictures to learn from"
-                    raise UsageError(f"{file}: no {name!r} among the {len(part)} {what}")
-            names.append(name)
+                    raise UsageError(f"{file}: no {concept!r} among the {len(part)} {what}")
+            names.append(labels[0])
         return cls(store, tuple(names), pictures)
 
     @property
@@ -102,27 +101,27 @@ class Concepts:
     def asked(self, name: str, held_back: bool) -> Iterator[tuple[AnnotatedPicture, bool]]:
         """Yield the pictures of a part that show a concept, and at most as many that do not."""
         part = self.pictures[held_back]
-        showing = [each for each in part if _shows(each, name)]
-        others = [each for each in part if name in each.absent]
-        yield from ((each, True) for each in showing)
-        yield from ((each, False) for each in others[: len(showing)])
+        showing = [(each, True) for each in part if _boxes(each, name)]
+        others = [(each, False) for each in part if name in each.absent]
+        yield from (*showing, *others[: len(showing)])
 
     def questions(self, held_back: bool, file: Path) -> Path:
         """Write the questions about a part: is there one, and where is it if there is one alone."""
-        lines = []
+        lines: list[dict[str, Any]] = []
         for name in self.names:
             for picture, shows in self.asked(name, held_back):
-                sample_id = f"{picture.picture_id.rpartition(':')[2]}-{name}"
                 media = self.store.files[picture.picture_id]
-                article = "an" if name[0] in "aeiou" else "a"
-                query = f"is there {article} {name} in the picture?"
-                answer = "yes" if shows else "no"
-                line: dict[str, Any] = {"id": sample_id, "media": media}
-                lines.append({**line, "query": query, "answer": answer})
+                line = {"id": f"{Path(media).stem}-{name}", "media": media}
+                query = f"is there any {name} in the picture?"
+                lines.append({**line, "query": query, "answer": "yes" if shows else "no"})
                 boxes = _boxes(picture, name)
                 if len(boxes) == 1 and name not in picture.incomplete:
-                    where = {"query": f"find the {name}", "answer": list(boxes[0])}
-                    lines.append({**line, "id": f"{sample_id}-box", "task": "ground", **where})
+                    line |= {
+                        "id": f"{line['id']}-box",
+                        "task": "ground",
+                        "query": f"find the {name}",
+                    }
+                    lines.append({**line, "answer": list(boxes[0])})
         file.parent.mkdir(parents=True, exist_ok=True)
         write_file(file, "".join(f"{json.dumps(line)}\n" for line in lines))
         return file
@@ -171,14 +170,6 @@ class Concepts:
 
 def _is_held_back(picture_id: str) -> bool:
     return is_held_back(picture_id.rpartition(":")[2])
-
-
-def _rank(picture_id: str) -> bytes:
-    return hashlib.sha256(f"order {picture_id}".encode()).digest()
-
-
-def _shows(picture: AnnotatedPicture, name: str) -> bool:
-    return bool(_boxes(picture, name))
 
 
 def _boxes(picture: AnnotatedPicture, name: str) -> list[tuple[float, float, float, float]]:

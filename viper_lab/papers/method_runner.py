@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 from viper.ace.mining import ExampleSource, candidates, zero_shot
 from viper.ace.select import Selection, select
@@ -66,7 +67,7 @@ class Method:
 
     Attributes:
         name: unique among the methods of a reproduction.
-        reflection: who is asked what was wrong.
+        reflection: who is asked what was wrong; None asks whom the profile names.
         tools: how tools are trained; None trains none.
         demonstrations: which are kept; None adds none to the first ones.
         writer: name of the language model, as the runner knows it.
@@ -78,11 +79,11 @@ class Method:
     """
 
     name: str
-    reflection: Reflection = "intervention"
+    reflection: Reflection | None = None
     tools: UpdateSettings | None = UpdateSettings()
     demonstrations: LearnSettings | None = LearnSettings()
     writer: str = "main"
-    options: RunOptions = RunOptions(strategy="plan", trials=1, self_tune=False)
+    options: RunOptions = RunOptions(strategy="plan", trials=1, self_tune=False, careful=False)
     learns: bool = True
     mined: Mining | None = None
     course: str = ""
@@ -159,7 +160,7 @@ class MethodRunner(Stored):
         self._standings: dict[tuple[str, int], list[LearningProgress]] = {}
         self.trained = TrainedFiles(folder / "trained")
         self._firsts: dict[tuple[str, str, int], list[PoolExample]] = {}
-        self._sources: dict[int, Sources] = {}
+        self._sources: dict[Data, Sources] = {}
 
     def state(self, method: Method, seed: int) -> Path:
         """Return the folder of a method's pools."""
@@ -186,12 +187,10 @@ class MethodRunner(Stored):
     def sources(self, seed: int) -> Sources:
         """Return the open sources of training pictures. Only drawn ones depend on the seed."""
         data = self.scale.data
-        seed = 0 if data.is_own else seed
-        if seed not in self._sources:
-            self.say("opening the sources of training pictures")
-            own = replace(data, seed=seed)
-            self._sources[seed] = open_sources(own, self.writers["main"], self.folder)
-        return self._sources[seed]
+        data = data if data.is_own else replace(data, seed=seed)
+        if data not in self._sources:
+            self._sources[data] = open_sources(data, self.writers["main"], self.folder)
+        return self._sources[data]
 
     def _first(self, writer: str, seed: int) -> list[PoolExample]:
         """Return the demonstrations that pools begin with.
@@ -256,17 +255,14 @@ class MethodRunner(Stored):
 
     def note(self, method: Method, subject: Subject) -> str:
         """Return the numbers of updates and demonstrations kept, over all seeds."""
-        if not method.learns:
-            return self._plan_note(method)
-        standings = [self.progress(method, seed) for seed in self.scale.seeds]
-        updates = spread([sum(state.updates for state in each) for each in standings])
-        sizes = spread([sum(state.demonstrations for state in each) for each in standings])
-        kept = f"{updates} updates of tools, {sizes} new demonstrations"
-        return "; ".join(filter(None, (kept, self._plan_note(method))))
-
-    def _plan_note(self, method: Method) -> str:
-        without = self.options(method).strategy != method.options.strategy
-        return "without plans: the writer knows programs only" if without else ""
+        is_planned = self.options(method).strategy == method.options.strategy
+        notes = [] if is_planned else ["without plans: the writer knows programs only"]
+        if method.learns:
+            standings = [self.progress(method, seed) for seed in self.scale.seeds]
+            updates = spread([sum(state.updates for state in each) for each in standings])
+            sizes = spread([sum(state.demonstrations for state in each) for each in standings])
+            notes.insert(0, f"{updates} updates of tools, {sizes} new demonstrations")
+        return "; ".join(notes)
 
     def stream_results(self, method: Method, subject: Subject, seed: int) -> list[SampleResult]:
         """Return the first answers to the stream, in its order."""
@@ -331,7 +327,7 @@ class MethodRunner(Stored):
             parts,
             self.state(method, seed),
             Sources() if method.tools is None else self.sources(seed),
-            reflection=method.reflection,
+            reflection=method.reflection or cast(Reflection, parts.settings.reflector),
             settings=method.demonstrations or LearnSettings(False, False),
             tools=method.tools and replace(method.tools, seed=seed),
             origin=origin_of(parts, stream.set_name, subject.stream_split),

@@ -54,7 +54,7 @@ def test_answers_are_those_of_the_boxes(concepts: Concepts, tmp_path: Path) -> N
             place = things.index(name)
             assert line["answer"] == [2 + 20 * place, 4, 18 + 20 * place, 34]
         else:
-            assert line["query"] == f"is there a {name} in the picture?"
+            assert line["query"] == f"is there any {name} in the picture?"
             assert line["answer"] == ("yes" if name in things else "no")
         kinds.add((name, line["answer"] if not rest else "box"))
     assert kinds == {(name, kind) for name in ("person", "car") for kind in ("yes", "no", "box")}
@@ -84,7 +84,9 @@ def test_a_crowd_is_not_to_be_found(tmp_path: Path) -> None:
         each.picture_id for part in concepts.pictures.values() for each in part if each.incomplete
     }
     lines = [line for is_held in (False, True) for line in lines_of(concepts, is_held, tmp_path)]
-    boxes = {f"coco:{line['id'].split('-')[0]}" for line in lines if line["id"].endswith("box")}
+    boxes = {
+        f"coco:{int(line['id'].split('-')[0])}" for line in lines if line["id"].endswith("box")
+    }
     assert incomplete and not boxes & incomplete
 
 

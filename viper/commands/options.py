@@ -229,7 +229,9 @@ def options_as(kind: type[Any]) -> Decorator:
     def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
         def call(*objects: Any, **values: Any) -> Any:
-            before = {p: _written_at(p) for p in _check_outputs(click.get_current_context())}
+            context = click.get_current_context()
+            is_first = context.meta.setdefault("viper.options", call) is call  # of several objects
+            before = {p: _written_at(p) for p in (_check_outputs(context) if is_first else ())}
             given = {}
             for name, added in parameters.items():
                 several = {parameter: values.pop(parameter) for parameter in added}

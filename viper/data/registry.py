@@ -52,11 +52,12 @@ def named_like(splits: Sequence[str], name: str) -> str | None:
     return next((split for split in splits if split.startswith(name)), None)
 
 
-def training_split(name: str, *, alike: bool = False) -> str:
+def training_split(name: str, *, alike: bool = False, option: str = "--split") -> str:
     """Return the split ``train`` of a set, or its only split.
 
     Args:
         alike: else the first that begins so, see :func:`named_like`.
+        option: names another split; for the message.
 
     Raises:
         UsageError: there are several splits, none of them for training.
@@ -67,8 +68,8 @@ def training_split(name: str, *, alike: bool = False) -> str:
         return split
     if len(splits) > 1:
         raise UsageError(
-            f"{name} has no split train; choose one of {', '.join(splits)} with --split, and do "
-            "not judge by it afterwards"
+            f"{name} has no split train; choose one of {', '.join(splits)} with {option}, and "
+            "do not judge by it afterwards"
         )
     return splits[0]
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from viper.commands.options import TrainingData
 from viper.commands.terminal import hint_to_go_on, status
 from viper.data.registry import data_set, training_split
+from viper.data.sample import DrawnSet
 from viper.errors import UsageError
 from viper.evaluate.campaign import bound_arenas
 from viper.evaluate.sample_result import SampleResult
@@ -22,7 +23,7 @@ from viper.schema import to_json
 from viper.strategies.base import Components
 from viper.tuning.learner import LearnSettings
 from viper.tuning.tool_updates import UpdateSettings
-from viper.tuning.wiring import Reflection
+from viper.tuning.wiring import Data, Reflection
 from viper_lab.datasets.world import EDITIONS
 from viper_lab.papers.cell_runner import Mining
 from viper_lab.papers.clova_claims import judged
@@ -267,27 +268,7 @@ def run_clova(options: Options, own: ClovaOptions) -> int:
         UsageError: what is answered is learned from, or nothing is given to learn from.
     """
     bound_arenas()
-    data, concepts, split = own.training.data(), None, options.split or "test"
-    if options.is_world:
-        subjects = world_subjects(split, quick=options.quick)
-    elif not data.is_own:
-        raise UsageError(
-            f"{options.set_name} knows nothing of the embedded world; name training pictures with "
-            "--annotated lvis|FILE.json|none and --pictures DIR|FILE.toml|none"
-        )
-    elif options.set_name.endswith(".json"):
-        if not own.concepts:
-            raise UsageError(
-                f"{options.set_name} has boxes; name what to learn: --concepts dog,car"
-            )
-        names = [name.strip() for name in own.concepts.split(",") if name.strip()]
-        concepts = Concepts.of(Path(options.set_name), options.root, names)
-        data = replace(data, leave_out=concepts.held_back)
-        subjects = [concepts.subject(options.out / "questions")]
-    else:
-        subjects = [own_subject(options, own)]
-    if own.concepts and concepts is None:
-        raise UsageError("--concepts goes with --data FILE.json, which has boxes of them")
+    subjects, data, concepts = _parts(options, own)
     with status("opening the profile"):
         main = options.opened().components()
         others = {} if options.quick else second_writer(options, own.second, main)
@@ -297,11 +278,33 @@ def run_clova(options: Options, own: ClovaOptions) -> int:
     runner = MethodRunner(writers, document, options.out, terms, subjects, teller())
     began = time.monotonic()
     with closing(runner), hint_to_go_on():
-        count = own.questions if options.is_world else 0
+        count, split = own.questions if options.is_world else 0, options.split or "test"
         reproduction = reproduce_clova(
             runner, tables, count, split, quick=options.quick, concepts=concepts
         )
     return print_report(reproduction, options, began)
+
+
+def _parts(options: Options, own: ClovaOptions) -> tuple[list[Subject], Data, Concepts | None]:
+    """Return the parts of the data, the training pictures, and the concepts of FILE.json."""
+    name, data = options.set_name, own.training.data()
+    has_boxes = name.endswith(".json")
+    if bool(own.concepts) != has_boxes:
+        raise UsageError("--concepts goes with --data FILE.json, whose boxes show them; give both")
+    if options.is_world:
+        return world_subjects(options.split or "test", quick=options.quick), data, None
+    # the world's other sets draw their samples, too
+    if not data.is_own and (has_boxes or not isinstance(data_set(name), DrawnSet)):
+        raise UsageError(
+            f"{name} does not show the embedded world; name training pictures with "
+            "--annotated lvis|FILE.json|none and --pictures DIR|FILE.toml|none"
+        )
+    if not has_boxes:
+        return [own_subject(options, own)], data, None
+    names = [each.strip() for each in str(own.concepts).split(",") if each.strip()]
+    concepts = Concepts.of(Path(name), options.root, names)
+    data = replace(data, leave_out=concepts.held_back)
+    return [concepts.subject(options.out / "questions")], data, concepts
 
 
 def world_subjects(split: str, *, quick: bool) -> list[Subject]:
@@ -322,7 +325,7 @@ def own_subject(options: Options, own: ClovaOptions) -> Subject:
     """
     name = options.set_name
     split = options.split or data_set(name).splits[0]
-    stream_split = own.stream_split or training_split(name, alike=True)
+    stream_split = own.stream_split or training_split(name, alike=True, option="--stream-split")
     if split == stream_split:
         raise UsageError(
             f"{name} would be judged on {split}, which it learns from; choose another --split or "

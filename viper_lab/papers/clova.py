@@ -289,7 +289,8 @@ def _parts(options: Options, own: ClovaOptions) -> tuple[list[Subject], Data, Co
     """Return the parts of the data, the training pictures, and the concepts of FILE.json."""
     name, data = options.set_name, own.training.data()
     has_boxes = name.endswith(".json")
-    if bool(own.concepts) != has_boxes:
+    names = [each.strip() for each in (own.concepts or "").split(",") if each.strip()]
+    if bool(names) != has_boxes:
         raise UsageError("--concepts goes with --data FILE.json, whose boxes show them; give both")
     if options.is_world:
         return world_subjects(options.split or "test", quick=options.quick), data, None
@@ -301,7 +302,6 @@ def _parts(options: Options, own: ClovaOptions) -> tuple[list[Subject], Data, Co
         )
     if not has_boxes:
         return [own_subject(options, own)], data, None
-    names = [each.strip() for each in str(own.concepts).split(",") if each.strip()]
     concepts = Concepts.of(Path(name), options.root, names)
     data = replace(data, leave_out=concepts.held_back)
     return [concepts.subject(options.out / "questions")], data, concepts

@@ -41,6 +41,7 @@ def file(tmp_path: Path) -> Path:
          "expected some of person, car, traffic light"),
         (["--data", "FILE", "--annotated", "lvis", "--pictures", "none", "--concepts", "car"],
          "--annotated-root"),
+        (["--data", "FILE", "--concepts", " ,"], "--concepts goes with"),
         (["--concepts", "car"], "--concepts goes with --data FILE.json"),
     ],
 )  # fmt: skip

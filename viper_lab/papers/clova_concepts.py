@@ -81,7 +81,7 @@ class Concepts:
                     what = "pictures that judge" if is_held else "pictures to learn from"
                     raise UsageError(f"{file}: no {concept!r} among the {len(part)} {what}")
             names.append(labels[0])
-        return cls(store, tuple(names), pictures)
+        return cls(store, tuple(dict.fromkeys(names)), pictures)
 
     @property
     def held_back(self) -> frozenset[str]:
@@ -116,12 +116,8 @@ class Concepts:
                 lines.append({**line, "query": query, "answer": "yes" if shows else "no"})
                 boxes = _boxes(picture, name)
                 if len(boxes) == 1 and name not in picture.incomplete:
-                    line |= {
-                        "id": f"{line['id']}-box",
-                        "task": "ground",
-                        "query": f"find the {name}",
-                    }
-                    lines.append({**line, "answer": list(boxes[0])})
+                    where = {"id": f"{line['id']}-box", "task": "ground", "answer": boxes[0]}
+                    lines.append({**line, "query": f"find the {name}", **where})
         file.parent.mkdir(parents=True, exist_ok=True)
         write_file(file, "".join(f"{json.dumps(line)}\n" for line in lines))
         return file

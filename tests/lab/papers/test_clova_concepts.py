@@ -27,7 +27,7 @@ def file_of(folder: Path, **more: Any) -> Path:
 
 @pytest.fixture
 def concepts(tmp_path: Path) -> Concepts:
-    return Concepts.of(file_of(tmp_path), None, ["people", "car"])
+    return Concepts.of(file_of(tmp_path), None, ["people", "car", "cars"])
 
 
 def lines_of(concepts: Concepts, held_back: bool, folder: Path) -> list[dict[str, Any]]:

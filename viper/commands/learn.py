@@ -38,11 +38,11 @@ from viper.tuning.loop import LearningLoop, LearningProgress
 from viper.tuning.soft_prompts.base import TOOLS
 from viper.tuning.tool_training import Memory, TrainedFiles
 from viper.tuning.tool_updates import UpdateSettings
-from viper.tuning.wiring import Data, default_data, learner_for, origin_of
+from viper.tuning.wiring import learner_for, origin_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class LearnOptions(cli.ProfileChoice):
+class LearnOptions(cli.TrainingData, cli.ProfileChoice):
     """Options of ``viper learn``."""
 
     # fmt: off
@@ -83,18 +83,6 @@ class LearnOptions(cli.ProfileChoice):
         help="Maximum number of trainings of a tool on one concept, each with other data.")
     validate: bool = cli.option("--validate/--no-validate", default=True, section="Updates",
         help="Keep only soft prompts and demonstrations that pass on data they were not made from.")
-    annotated: str = cli.option("--annotated", metavar="world|lvis|none", default=default_data,
-        show_default="world", section="Training images",
-        help="Source of boxes and masks of concepts, for loc and seg.")
-    annotated_root: Path | None = cli.option("--annotated-root", metavar="DIR",
-        section="Training images", help="Folder that holds the official files of LVIS.")
-    pictures: str = cli.option("--pictures", metavar="world|none|DIR|FILE.toml",
-        default=default_data, show_default="world", section="Training images",
-        help="Source of images of concepts, for match and replace: the embedded world, a folder, "
-             "or a web search that FILE.toml describes.")
-    positives: int = cli.option("--positives", type=click.IntRange(2), metavar="N", default=7,
-        section="Training images",
-        help="Maximum number of images of a concept; loc takes up to 200, seg 50, the others 7.")
     api: str | None = cli.given_by(cli.api_option)
     # fmt: on
 
@@ -123,12 +111,11 @@ def learner_of(
                 raise UnknownNameError("tool that can be taught", name, TOOLS)
         limits = (options.updates, options.tries, options.probe, validate, seed)
         tools = UpdateSettings(frozenset(only) or None, *limits)
-    sources = (options.annotated, options.annotated_root, options.pictures, options.positives)
     correct, incorrect = (polarity in ("all", each) for each in ("correct", "incorrect"))
     learner = learner_for(
         reasoner.components,
         state_dir(profile.state),
-        Data(*sources, seed),
+        options.data(seed),
         reflection=options.reflection,
         settings=LearnSettings(correct, incorrect, validate),
         tools=tools,

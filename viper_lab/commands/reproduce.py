@@ -16,6 +16,7 @@ from viper.commands.options import (
     Decorator,
     OutPath,
     ProfileChoice,
+    TrainingData,
     options,
     options_as,
     root_option,
@@ -171,35 +172,49 @@ def zero_shot(
 
 @reproduce.command("clova", short_help="Reproduce CLOVA: tools that learn.")
 @reproduction(
-    sized("--stream", 36, 36, 1, "Number of samples to learn from, for each seed;"),
+    sized("--stream", 36, 36, 1, "Number of samples to learn from, for each seed; the paper's 500 "
+          "take hours;"),
+    click.option("--start", type=click.IntRange(0, 200), default=20, show_default=True, metavar="N",
+                 help="Number of demonstrations that pools begin with, mined from labelled samples "
+                      "outside stream and test; the paper begins with 15 to 20."),
     sized("--questions", 10, 10, 0,
           "Number of questions to each tool about each reserved concept; 0 skips them;"),
-    click.option("--stream-split", default="train", show_default=True, metavar="NAME",
-                 help="Split to learn from, for other data sets than world."),
+    click.option("--stream-split", metavar="NAME", help="Split to learn from, for other data sets "
+                 "than world. By default train, or the first whose name begins with train."),
+    click.option("--concepts", metavar="NAME,NAME",
+                 help="Concepts to learn of --data FILE.json, as its categories are called."),
     SECOND,
     seeds=(3, 1, "Number of seeds, each with its own samples and pools;"),
-    samples=(48, 48, 1, "Number of samples of each part to answer after learning;"),
+    samples=(48, 48, 1, "Number of samples of each part to answer after learning; the paper "
+                        "answers 500;"),
     out="runs, pools and reports",
-    data="Data set (see viper data list); world means its reserved concepts.",
+    data="Data set (see viper data list), or FILE.json with boxes in COCO's form. world means its "
+         "reserved concepts; others need --annotated and --pictures.",
     split=_JUDGED_ON_TEST,
 )  # fmt: skip
-def clova(
-    options: Options, stream: int, questions: int, stream_split: str, second: str | None
-) -> int:
+@options_as(TrainingData)
+def clova(options: Options, training: TrainingData, **own: Any) -> int:
     """Measure tables 3 to 7 and figure 22 of CLOVA, and check the claims.
 
-    Every condition begins with empty pools and learns from a stream about reserved concepts, which
-    no shipped model was trained on. Then it answers new samples. Weights never change, and their
-    hashes are printed. Every result is stored at once; after Ctrl-C the same command continues.
-    The exit code is 1 if a claim fails.
+    Every condition begins with the same demonstrations and learns from a stream. Then it answers
+    new samples by plans and programs; prompts show 4 correct and 4 incorrect demonstrations. With
+    the embedded world, the stream is about reserved concepts, which no shipped model was trained
+    on. Other data sets learn from the training pictures that you name. Of FILE.json, a third of
+    the pictures judges; nothing is learned from it. Weights never change, and their hashes are
+    printed. Every result is stored at once; after Ctrl-C the same command continues. The exit code
+    is 1 if a claim fails.
 
     \b
     viper lab reproduce clova --quick
     viper lab reproduce clova --out figures --json > figures.json
+    viper lab reproduce clova --data nlvr2 --root nlvr2 --profile paper-clova --annotated lvis \\
+        --annotated-root lvis --pictures search.toml --stream 500 --samples 500
+    viper lab reproduce clova --data coco/instances.json --concepts person,car \\
+        --annotated coco/instances.json --pictures none
     """
-    from viper_lab.papers.clova import run_clova
+    from viper_lab.papers.clova import ClovaOptions, run_clova
 
-    return run_clova(options, stream, questions, stream_split, second)
+    return run_clova(options, ClovaOptions(training=training, **own))
 
 
 @reproduce.command("avis", short_help="Reproduce AVIS: knowledge search step by step.")

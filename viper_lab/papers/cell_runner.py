@@ -196,7 +196,7 @@ class Stored:
         self._sampled: dict[tuple[Any, ...], SampledEvaluation] = {}
 
     def _with_stored(self, parts: Components) -> Components:
-        roles = [role for role in ("llm", "seeker", "explorer") if role in parts.models]
+        roles = [role for role in ("llm", "planner", "seeker", "explorer") if role in parts.models]
         return parts.with_models(
             **{role: CachedLLM(parts.models[role], self._store) for role in roles}
         )

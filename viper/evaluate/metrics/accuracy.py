@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-from viper.agreement import is_correct, normalise_answer
+from viper.agreement import is_correct, match_tags, normalise_answer
 from viper.data.sample import Sample
 from viper.evaluate.intervals import Estimate, proportion, ratio
 from viper.evaluate.metrics import Metric
-from viper.evaluate.metrics.boxes import Grounding, Tagging, ground_correct, match_tags
+from viper.evaluate.metrics.boxes import Grounding, Tagging, ground_correct
 from viper.evaluate.metrics.figures import Figures, clusters, figures_of, mean_of, scores, share_of
 from viper.evaluate.sample_result import Prediction, SampleResult, Score
 

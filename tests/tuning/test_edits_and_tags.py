@@ -11,7 +11,7 @@ import pytest
 
 from tests.evaluate.engine_doubles import a_sample
 from tests.tuning.fake_tuner import FakeTuner
-from tests.tuning.stores import TableSearch
+from tests.tuning.stores import TableSearch, TableStore
 from tests.tuning.test_language_reflector import case
 from tests.tuning.test_loop import Blames, Stand
 from viper.data.sample import EditTarget
@@ -73,7 +73,8 @@ _TUNERS = {
     "match": ("matcher", (1.0, 1.0, 1.0)),
     "replace": ("inpainter", (1.0,)),
 }
-SEARCH = TableSearch({"pyramid": [1, 2, 3], "cube": [4, 5, 6]})
+SEARCH = TableSearch({"pyramid": [1, 2, 3], "red": [4, 5, 6]})
+STORE = TableStore({1: ("pyramid",), 2: ("red",)})
 EDITING = Editing(lambda sample: WhiteIsPyramid())
 
 
@@ -142,4 +143,4 @@ def test_tags_are_desired_in_words_with_upward_boxes() -> None:
 
 
 def _searching(learning: Stand) -> ToolTrainer:
-    return replace(learning.updates.trainer, sources=Sources(None, SEARCH))
+    return replace(learning.updates.trainer, sources=Sources(STORE, SEARCH))

@@ -123,10 +123,11 @@ class FeedbackLearning:
         first = feedback.trace.answer
 
         def judge(run: RunResult) -> float:
+            answer = run.answer
             if case.desired is not None:
-                return float(is_desired(run.answer, case.desired, case.query.task))
+                return float(is_desired(answer, case.desired, case.query.task))
             # equal pictures have equal names
-            is_same = None not in (first, run.answer) and run.answer.value == first.value
+            is_same = bool(first and answer and first.value == answer.value)
             now = Case.of(run.trace, run.media, None, case.comment)
             if feedback.right or is_same or now is None or self._reader is None:
                 return float(feedback.right and is_same)

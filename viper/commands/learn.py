@@ -82,6 +82,9 @@ class LearnOptions(cli.ProfileChoice):
         help="Maximum number of trainings of a tool on one concept, each with other data.")
     validate: bool = cli.option("--validate/--no-validate", default=True, section="Updates",
         help="Keep only soft prompts and demonstrations that pass on data they were not made from.")
+    decoder: bool = cli.option("--decoder", section="Updates",
+        help="Teach loc and seg by vectors beside the inputs of the model's decoder, as CLOVA "
+             "does, instead of by linear probes.")
     annotated: str = cli.option("--annotated", metavar="world|lvis|none", default=default_data,
         show_default="world", section="Training images",
         help="Source of boxes and masks of concepts, for loc and seg.")
@@ -120,7 +123,7 @@ def learner_of(
         for name in only:
             if name not in TOOLS:
                 raise UnknownNameError("tool that can be taught", name, TOOLS)
-        limits = (options.updates, options.tries, options.probe, validate, seed)
+        limits = (options.updates, options.tries, options.probe, validate, seed, options.decoder)
         tools = UpdateSettings(frozenset(only) or None, *limits)
     sources = (options.annotated, options.annotated_root, options.pictures, options.positives)
     correct, incorrect = (polarity in ("all", each) for each in ("correct", "incorrect"))
@@ -259,8 +262,8 @@ def _learn_from_feedback(run: Path, options: LearnOptions) -> int:
 
 
 _SETTINGS = (
-    "reflection", "tools", "demonstrations", "updates", "tries", "probe", "validate", "annotated",
-    "pictures", "positives", "online", "background",
+    "reflection", "tools", "demonstrations", "updates", "tries", "probe", "validate", "decoder",
+    "annotated", "pictures", "positives", "online", "background",
 )  # fmt: skip
 
 

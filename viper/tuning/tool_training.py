@@ -180,7 +180,7 @@ class ToolTrainer:
         Raises:
             UsageError, StoreError, CancelledError: see :meth:`teach`.
         """
-        tuner, memory, key = tuner_for(tool), self.memory, None
+        tuner, memory, key = tuner_for(options.tuner_of(tool)), self.memory, None
         trained: Sequence[TrainedPrompt] | None = None
         if memory is not None and isinstance(data, training_data.Collected):
             evidence = json.dumps(data.evidence, sort_keys=True)

@@ -190,6 +190,16 @@ def test_a_concept_is_learned_once_and_known_from_then_on(
     assert not lessons[1].updates and lessons[1].score == 1.0
 
 
+def test_the_form_of_the_prompts_is_a_setting(
+    tmp_path: Path, tuners: dict[str, FakeTuner]
+) -> None:
+    tuners["loc-decoder"] = FakeTuner("detector", "loc")
+    with Stand(tmp_path) as stand:
+        stand.updates.settings = replace(stand.updates.settings, decoder=True)
+        stand.learn(questions(1))
+    assert (tuners["loc-decoder"].lessons, tuners["loc"].lessons) == (1, 0)
+
+
 def test_the_log_of_later_answers_says_what_was_taught(
     tmp_path: Path, tuners: dict[str, FakeTuner]
 ) -> None:

@@ -69,7 +69,7 @@ class LearnOptions(cli.ProfileChoice):
     reflection: Literal["intervention", "llm", "both", "none"] = cli.option("--reflector",
         default="intervention", section="Reflection",
         help="Method that finds the fault: intervention changes tool results, llm asks the "
-             "language model.")
+             "language model, which also reads comments.")
     probe: bool = cli.option("--probe/--no-probe", default=True, section="Reflection",
         help="If no tool is at fault, test the concepts that the calls of the program name.")
     demonstrations: Literal["all", "correct", "incorrect", "none"] = cli.option("--demonstrations",

@@ -30,7 +30,7 @@ from viper.prompting.reflection import (
 )
 from viper.prompting.seeking import ActionChoice, Decision, DecisionExample
 from viper.prompting.select import build_choice_prompt
-from viper.schema import Answer, Query, Turn
+from viper.schema import DEFAULT_API, Answer, Query, Turn
 from viper.tuning.agent.verifier import LanguageVerifier
 
 judge_prompt = textual(seeking_module.judge_prompt)
@@ -79,7 +79,7 @@ def explored(task: str, style: str, is_last: bool, listing: Listing = UNSHARED) 
     query = QUERIES[task]
     return explore_prompt(
         query,
-        api_set("abstract").entries(task)[-2:],
+        api_set(DEFAULT_API).entries(task)[-2:],
         ["a table with cups", "an empty shelf"],
         STEPS,
         style=style,

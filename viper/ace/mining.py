@@ -38,11 +38,13 @@ _SPREAD_OVER = 10
 def zero_shot(temperature: float = 0.0) -> RunOptions:
     """Return options for one program without examples or corrections."""
     return RunOptions(
+        strategy="program",
         trials=1,
         temperature=temperature,
         feedback=False,
         self_tune=False,
         examples=0,
+        careful=False,
         votes=1,
         fallback="none",
     )

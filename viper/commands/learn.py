@@ -55,8 +55,9 @@ class LearnOptions(cli.ProfileChoice):
     said_of: Path | None = cli.option("--from", metavar="RUN",
         help="Learn from the feedback on the answers of this run, instead of SET.")
     follow: bool = cli.option("--follow", help="With --from: wait for more feedback, until Ctrl-C.")
-    strategy: str = cli.option("--strategy", default="program", type=cli.STRATEGY,
-        help="Strategy that answers: program, or plan if the profile has a planner.")
+    strategy: str | None = cli.option("--strategy", type=cli.STRATEGY,
+        help="Strategy that answers: program, or plan if the profile has a planner. By default "
+             "the profile's.")
     as_json: bool = cli.option("--json", help="Print the outcome as JSON.")
     ids: str | None = cli.option("--ids", metavar="FILE|ID,ID", section="Samples",
         help="Learn from these samples instead of drawing --limit samples.")
@@ -66,10 +67,10 @@ class LearnOptions(cli.ProfileChoice):
         help="Treat the samples as a stream: the score counts the first answers, before learning.")
     background: bool = cli.option("--background", section="Samples",
         help="Learn in a second thread while the next samples are answered.")
-    reflection: Literal["intervention", "llm", "both", "none"] = cli.option("--reflector",
-        default="intervention", section="Reflection",
+    reflection: Literal["intervention", "llm", "both", "none"] | None = cli.option("--reflector",
+        section="Reflection",
         help="Method that finds the fault: intervention changes tool results, llm asks the "
-             "language model, which also reads comments.")
+             "language model, which also reads comments. By default the profile's.")
     probe: bool = cli.option("--probe/--no-probe", default=True, section="Reflection",
         help="If no tool is at fault, test the concepts that the calls of the program name.")
     demonstrations: Literal["all", "correct", "incorrect", "none"] = cli.option("--demonstrations",
@@ -178,7 +179,8 @@ def learn(options: LearnOptions, name: str | None) -> int:
     if options.follow and options.said_of is None:
         raise UsageError("--follow goes with --from RUN")
     cli.quiet_libraries(options.offline)
-    strategy(options.strategy)
+    if options.strategy is not None:
+        strategy(options.strategy)
     if options.said_of is not None:
         return _learn_from_feedback(options.said_of, options)
     assert name is not None
@@ -188,6 +190,7 @@ def learn(options: LearnOptions, name: str | None) -> int:
     with status("reading samples"):
         samples = evaluation.samples()
     profile = replace(cli.open_profile(options), learned=True)
+    options = replace(options, reflection=options.reflection or profile.document.run.reflector)
     folder = default_folder(evaluation, datetime.now(UTC).strftime("%Y%m%d-%H%M%S"))
     folder = options.out or folder.with_name(f"learn-{folder.name}")
     trained = TrainedFiles(folder / "trained")
@@ -229,6 +232,7 @@ def _learn_from_feedback(run: Path, options: LearnOptions) -> int:
     with RunStore.read(run) as store:
         manifest = store.manifest
     profile = replace(cli.open_profile(options), learned=True)
+    options = replace(options, reflection=options.reflection or profile.document.run.reflector)
     cancel = threading.Event()
 
     def unreadable(remark: Unreadable) -> None:

@@ -268,9 +268,9 @@ quiet_option: Decorator = click.option("-q", "--quiet", is_flag=True, cls=Option
 
 api_option: Decorator = click.option("--api", cls=Option, section=PROGRAMS, type=API,
     metavar="NAME[+FILE.py]",
-    help="Functions that programs may call: abstract, vipergpt, visprog, knowledge, look, numpy, "
-         "dwim, dwim-ccq, dwim-ekvqa, dwim-gd, dwim-vasa, dwim-vcr, dwim-vlcu, a file with your "
-         "own routines, or several joined by +.")
+    help="Functions that programs may call: abstract, more (ours), vipergpt, visprog, knowledge, "
+         "look, numpy, dwim, dwim-ccq, dwim-ekvqa, dwim-gd, dwim-vasa, dwim-vcr, dwim-vlcu, a file "
+         "with your own routines, or several joined by +.")
 
 
 schema_option: Decorator = click.option("--json-schema", cls=Option, section=OUTPUT, metavar="N",
@@ -471,14 +471,15 @@ def fetch_models(profile: Profile) -> None:
     download_all(downloads(profile))
 
 
-def open_reasoner(choice: ProfileChoice, *, many_queries: bool = False) -> Reasoner:
+def open_reasoner(choice: ProfileChoice | Profile, *, many_queries: bool = False) -> Reasoner:
     """Return the Reasoner that the options of a command describe; its models load on first use.
 
     Args:
+        choice: the options, or the profile that :func:`open_profile` made of them.
         many_queries: preload vision models if the profile says so. For a single query, models
             that it does not need would only delay the answer.
     """
-    profile = open_profile(choice)
+    profile = open_profile(choice) if isinstance(choice, ProfileChoice) else choice
     fetch_models(profile)
     with status("starting"):
         from viper.reasoner import Reasoner

@@ -75,7 +75,7 @@ def reflections(has_language: bool) -> Table[Method]:
     return stepped("table 4", [BASELINE, *methods], [(BASELINE, method) for method in methods])
 
 
-_PLANS = replace(FULL.options, strategy="plan")
+_PLANS = FULL.options.changed(strategy="plan")
 _PLANNED = replace(FULL, name="with plans", options=_PLANS)
 _PLANNED_BASE = replace(BASELINE, name="baseline with plans", options=_PLANS)
 

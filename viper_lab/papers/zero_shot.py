@@ -25,7 +25,7 @@ ACE = Mining("abstract", programs=4, agree=True)
 
 # One program, no examples, no correction.
 BASE = RunOptions(
-    api="vipergpt", examples=0, trials=1, self_tune=False, tune_on_evidence=False, temperature=0.0
+    api="vipergpt", examples=0, careful=False, trials=1, self_tune=False, tune_on_evidence=False, temperature=0.0
 )
 
 

@@ -431,7 +431,7 @@ def seeker_of(components: Components, context: RunContext) -> tuple[LLM, str]:
         "seeker",
         context.settings,
         "strategy seek needs a model that plans and judges",
-        "--strategy program --api abstract+knowledge",
+        "--strategy program --api abstract+more+knowledge",
     )
 
 

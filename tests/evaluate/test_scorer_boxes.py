@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from viper.agreement import box_iou
-from viper.agreement import match_tags
+from viper.agreement import box_iou, match_tags
 from viper.evaluate.metrics.boxes import ground_correct
 
 NUMBER = st.floats(-1e6, 1e6)

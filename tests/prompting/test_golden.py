@@ -22,6 +22,8 @@ from viper.prompting.exploring import Action, Step
 from viper.prompting.query_lines import build_query_prompt
 from viper.prompting.reflection import (
     Reflection,
+    build_acceptance_prompt,
+    build_answer_prompt,
     build_fault_prompt,
     build_global_prompt,
     build_local_prompt,
@@ -105,6 +107,8 @@ def all_prompts() -> dict[str, str]:
         "explore_check": checked(),
         "reflect_global": build_global_prompt(REFLECTION),
         "reflect_local": build_local_prompt(REFLECTION, 1),
+        "reflect_answer": build_answer_prompt(REFLECTION, 1, "it counts the handles"),
+        "reflect_accept": build_acceptance_prompt(REFLECTION, "1"),
         "reflect.compact": build_fault_prompt(REFLECTION),
         "select_letter": build_choice_prompt(
             {"scene": "two cups"}, "How many cups?", ["one", "two"]

@@ -67,8 +67,8 @@ class LearnOptions(cli.TrainingData, cli.ProfileChoice):
         help="Treat the samples as a stream: the score counts the first answers, before learning.")
     background: bool = cli.option("--background", section="Samples",
         help="Learn in a second thread while the next samples are answered.")
-    reflection: Literal["intervention", "llm", "both", "none"] | None = cli.option("--reflector",
-        section="Reflection",
+    reflection: str | None = cli.option("--reflector", section="Reflection",
+        type=click.Choice(("intervention", "llm", "both", "none")),
         help="Method that finds the fault: intervention changes tool results, llm asks the "
              "language model, which also reads comments. By default the profile's.")
     probe: bool = cli.option("--probe/--no-probe", default=True, section="Reflection",
@@ -119,7 +119,7 @@ def learner_of(
         reasoner.components,
         state_dir(profile.state),
         options.data(seed),
-        reflection=options.reflection,
+        reflection=options.reflection or profile.document.run.reflector,
         settings=LearnSettings(correct, incorrect, validate),
         tools=tools,
         origin=origin_of(reasoner.components, *of),
@@ -219,7 +219,6 @@ def _learn_from_feedback(run: Path, options: LearnOptions) -> int:
     with RunStore.read(run) as store:
         manifest = store.manifest
     profile = replace(cli.open_profile(options), learned=True)
-    options = replace(options, reflection=options.reflection or profile.document.run.reflector)
     cancel = threading.Event()
 
     def unreadable(remark: Unreadable) -> None:

@@ -98,14 +98,17 @@ def vqa() -> EndToEndStrategy:
     return EndToEndStrategy("vqa", partial(ask_vqa, frames=FRAMES), ("image", "video"))
 
 
-def captions() -> EndToEndStrategy:
+def captions(frames: int = 0) -> EndToEndStrategy:
     """Ask the language model about captions of the VQA model: of the pictures, or of one frame per
     second of a video.
+
+    Args:
+        frames: number of evenly chosen frames instead of one per second.
     """
 
     def ask_captions(session: ToolSession, query: Query) -> Any:
-        pictures = _frames(session.media, _each_second(session.media))
-        pictures = pictures or _pictures(session.media, FRAMES)
+        pictures = _frames(session.media, () if frames else _each_second(session.media))
+        pictures = pictures or _pictures(session.media, frames or FRAMES)
         captions = [str(session.call("caption_image", (ref,), {}, None)) for ref in pictures]
         if query.media == "images":
             captions = [f"picture {number}: {text}" for number, text in enumerate(captions, 1)]

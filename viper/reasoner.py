@@ -82,7 +82,6 @@ class RunOptions:
 
     task: str = "auto"
     options: tuple[str, ...] = ()
-    strategy: str = "program"
     sample_id: str | None = None
     changes: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
@@ -90,7 +89,6 @@ class RunOptions:
         self,
         task: str = "auto",
         options: Sequence[str] | str = (),
-        strategy: str = "program",
         sample_id: str | None = None,
         changes: Mapping[str, Any] = MappingProxyType({}),
         **settings: Any,
@@ -110,7 +108,6 @@ class RunOptions:
         vars(self).update(
             task=task or "auto",
             options=tuple(options or ()),
-            strategy=strategy or "program",
             sample_id=sample_id,
             changes={name: value for name, value in changes.items() if value is not None},
         )
@@ -238,8 +235,8 @@ class Reasoner:
         context, reason = self.context(media, query, run_options, cancel)
         if usage is not None:
             context.usage = usage
-        strategy = using or named_strategy(run_options.strategy)
         settings = context.settings
+        strategy = using or named_strategy(settings.strategy)
         if settings.verify and not getattr(strategy, "writes_programs", False):
             raise UsageError(
                 f"strategy {strategy.name} writes no programs to verify; leave --verify out, or "
@@ -342,10 +339,10 @@ class Reasoner:
             UsageError: as :meth:`run`.
         """
         run_options = (request or RunOptions()).changed(**changes)
-        strategy = named_strategy(run_options.strategy)
+        context, _ = self.context(media, query, run_options, None)
+        strategy = named_strategy(context.settings.strategy)
         if not isinstance(strategy, ShowsPrompt):
             return as_text(self.writer_prompt(media, query, run_options))
-        context, _ = self.context(media, query, run_options, None)
         return strategy.prompt(self.components, context)
 
     def writer_prompt(

@@ -26,6 +26,9 @@ TASKS: tuple[str, ...] = get_args(Task)
 # Fallbacks that answer if every trial failed; see :mod:`viper.strategies.end_to_end`.
 FALLBACKS: tuple[str, ...] = ("none", "vipergpt")
 
+# The paper's abstract API and what is ours: for every profile that says nothing else.
+DEFAULT_API = "abstract+more"
+
 # Ways to choose in-context examples.
 RETRIEVALS: tuple[str, ...] = ("fixed", "bm25", "embeddings")
 

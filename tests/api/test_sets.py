@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from viper.api import REGISTRY, api_set, routine
-from viper.api.registry import ALL_TASKS
+from viper.api.registry import ALL_TASKS, ANSWER_TASKS
 from viper.api.sets import TOOL_SETS, ApiEntry, api_names, split_example, summary_of
 from viper.errors import UnknownNameError, UsageError
+from viper.schema import DEFAULT_API
+from viper.strategies.settings import RunSettings
 from viper.tools.models import ROLES
 
 
@@ -15,17 +17,35 @@ def names(api: str, task: str) -> list[str]:
     return [entry.name for entry in api_set(api).entries(task)]
 
 
-def test_grounding_does_without_the_language_model() -> None:
-    listed = names("abstract", "ground")
-    assert "llm_query" not in listed and "best_text_match" not in listed
-    assert {
-        "find",
-        "simple_query",
-        "sort_patches_left_to_right",
-        "get_patch_left_of",
-        "distance",
-    } <= set(listed)
-    assert set(names("vipergpt", "ground")) < set(listed)
+# Stanić et al. 2024, A.4.1: the prompt of RefCOCO and GQA with ViperGPT's API.
+VIPERGPT = {
+    *("find", "exists", "verify_property", "compute_depth", "crop", "overlaps_with"),
+    *("best_image_match", "distance"),
+}
+# What A.4.2 adds.
+ROUTINES = {
+    *("get_patch_left_of", "get_patch_right_of", "get_patch_above_of", "get_patch_below_of"),
+    *("get_patch_around_of", "get_middle_patch", "get_patch_closest_to_anchor_object"),
+    *("sort_patches_left_to_right", "sort_patches_bottom_to_top", "sort_patches_front_to_back"),
+}
+
+
+@pytest.mark.parametrize("task", ["ground", "question", "statement", "edit", "tag"])
+def test_pictures_have_the_lists_of_the_paper_and_no_name_of_ours(task: str) -> None:
+    in_words = {"simple_query", "best_text_match"} if task in ANSWER_TASKS else set()
+    assert set(names("vipergpt", task)) == VIPERGPT | in_words
+    assert set(names("abstract", task)) == VIPERGPT | ROUTINES | in_words
+
+
+def test_what_is_ours_is_a_set_of_its_own() -> None:
+    ours = {"simple_query", "is_on", "is_next_to", "is_between"}
+    assert set(names("more", "ground")) == ours
+    answers = {"llm_query", "bool_to_yesno", "process_guesses", "coerce_to_numeric"}
+    answers |= {"best_description_from_options"}
+    assert set(names("more", "question")) == ours - {"simple_query"} | answers
+    assert names("more", "choice") == []
+    both = set(names("abstract", "question")) | set(names("more", "question"))
+    assert set(names(DEFAULT_API, "question")) == both and RunSettings().api == DEFAULT_API
 
 
 def test_questions_add_to_grounding() -> None:

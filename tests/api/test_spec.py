@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 
 from viper.api import api_hash, api_set, render
+from viper.schema import DEFAULT_API
 
 GOLDEN = Path(__file__).parent / "golden"
 UPDATE = os.environ.get("VIPER_UPDATE_GOLDEN") == "1"
 
 TASKS = ("ground", "question", "choice")
-APIS = ("vipergpt", "abstract", "abstract+vipergpt")
+APIS = ("vipergpt", "abstract", DEFAULT_API)
 CASES = [(task, api) for task in TASKS for api in APIS]
 CASES += [(task, "visprog") for task in ("ground", "question", "edit", "tag")]
 CASES += [("question", api) for api in ("knowledge", "dwim", "dwim-gd", "dwim-vcr", "dwim-vlcu")]
@@ -49,7 +50,7 @@ def test_the_full_text_is_python(task: str) -> None:
 
 
 def test_compact_lines_leave_out_the_flags() -> None:
-    text = render(api_set("vipergpt").entries("question"), "compact")
+    text = render(api_set("vipergpt+more").entries("question"), "compact")
     assert "# choose the patch that matches a text: best_image_match(list_patches, content)" in text
     assert "# pick the text that fits best: best_text_match(option_list)" in text
     assert "# ask the language model: llm_query(question)" in text

@@ -70,6 +70,8 @@ WRONG = [
     ("run", "max_cost_usd = nan", "max_cost_usd is nan; 0 or more, 0 for no bound"),
     ("run", "api_budget = -1", "api_budget is -1; 0 or more"),
     ("run", "max_memory_gb = -1", "max_memory_gb is -1; expected 0 (no bound) or more"),
+    ("tools", "depth_ratios = { is_in = 2.0 }", "unknown routine with a depth ratio 'is_in'"),
+    ("tools", "depth_ratios = { is_on = 0.5 }", "depth_ratios.is_on is 0.5; expected 1 or more"),
     (
         "sensitivities",
         '"detektor.threshold" = { start = 0.3, step = 0.1, floor = 0.1 }',
@@ -145,7 +147,7 @@ def test_a_strategy_may_have_a_table_of_its_own(tmp_path: Path, text: str) -> No
         ("[run]\nseek = 3", ":2: run.seek: expected a table with keys such as graph, "),
         (
             "[run]\nmax_step = 3",
-            ":2: run.max_step: unknown key; the nearest is max_steps; known: api, trials, ",
+            ":2: run.max_step: unknown key; the nearest is max_steps; known: strategy, api, ",
         ),
     ],
 )

@@ -20,7 +20,7 @@ from viper.prompting.builder import build_select_prompt, entry_point, guidelines
 from viper.prompting.compact import compact_document
 from viper.prompting.extract import extract_code
 from viper.prompting.feedback import FailedProgram
-from viper.schema import PROMPT_STYLES, Example, Failure, Query
+from viper.schema import DEFAULT_API, PROMPT_STYLES, Example, Failure, Query
 
 build_prompt = textual(builder_module.build_prompt)
 
@@ -60,7 +60,7 @@ FEEDBACK = FailedProgram(
 def test_golden(task: str, style: str) -> None:
     query = QUERIES[task]
     examples = [example("the first", task, query.options), example("the second", task)]
-    entries = api_set("abstract").entries(task)[-1:]
+    entries = api_set(DEFAULT_API).entries(task)[-1:]
     text = build_prompt(query, entries, examples, style=style, feedback=FEEDBACK) + "\n"
     golden = GOLDEN / f"{task}.{style}.txt"
     if UPDATE:
@@ -72,13 +72,13 @@ def test_golden(task: str, style: str) -> None:
 def test_profiles_that_print_the_whole_api_ask_as_before(task: str) -> None:
     query = QUERIES[task]
     examples = [example("the first", task, query.options), example("the second", task)]
-    entries, whole = api_set("abstract").entries(task)[-1:], Listing(whole=True)
+    entries, whole = api_set(DEFAULT_API).entries(task)[-1:], Listing(whole=True)
     text = build_prompt(query, entries, examples, style="chat", feedback=FEEDBACK, listing=whole)
     assert f"{text}\n" == (GOLDEN / f"{task}.whole.txt").read_text(encoding="utf-8")
 
 
 def test_compact_is_what_the_writer_was_trained_on() -> None:
-    entries = api_set("abstract").entries("choice")
+    entries = api_set(DEFAULT_API).entries("choice")
     query, shown = QUERIES["choice"], [example("why?", "choice", ("a", "b"))]
     assert build_prompt(query, entries, shown, style="compact") == compact_document(
         entries, "choice", shown, query.text, query.options
@@ -87,7 +87,7 @@ def test_compact_is_what_the_writer_was_trained_on() -> None:
 
 @pytest.mark.parametrize("task", QUERIES)
 def test_a_full_prompt_ends_where_its_completion_begins(task: str) -> None:
-    prompt = build_prompt(QUERIES[task], api_set("abstract").entries(task), (), style="full")
+    prompt = build_prompt(QUERIES[task], api_set(DEFAULT_API).entries(task), (), style="full")
     assert prompt.endswith("\ndef execute_command(")
     arguments = entry_point(task).partition("(")[2]
     program = f"def execute_command({arguments}:\n    return 1"
@@ -96,7 +96,7 @@ def test_a_full_prompt_ends_where_its_completion_begins(task: str) -> None:
 
 @pytest.mark.parametrize("style", ["full", "chat"])
 def test_every_part_is_there_or_left_out(style: str) -> None:
-    entries = api_set("abstract").entries("ground")
+    entries = api_set(DEFAULT_API).entries("ground")
     bare = build_prompt(QUERIES["ground"], entries, (), style=style)
     assert "the red cup" in bare and "y grows upwards" in bare and "class ImagePatch" in bare
     assert "Solved queries" not in bare and "earlier attempt" not in bare

@@ -14,10 +14,12 @@ from viper.prompting.compact import (
     compact_request,
     compact_selection,
 )
-from viper.schema import Example
+from viper.schema import DEFAULT_API, Example
 
-FIND = [entry for entry in api_set("abstract").entries("ground") if entry.name == "find"]
-SELECT = [entry for entry in api_set("abstract").entries("choice") if entry.name == "select_answer"]
+FIND = [entry for entry in api_set(DEFAULT_API).entries("ground") if entry.name == "find"]
+SELECT = [
+    entry for entry in api_set(DEFAULT_API).entries("choice") if entry.name == "select_answer"
+]
 
 
 def example(query: str, program: str, options: tuple[str, ...] = ()) -> Example:

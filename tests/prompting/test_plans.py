@@ -18,7 +18,7 @@ from viper.prompting import builder as builder_module
 from viper.prompting import plans as plans_module
 from viper.prompting.extract import extract_code
 from viper.prompting.plans import read_plan
-from viper.schema import Example
+from viper.schema import DEFAULT_API, Example
 
 build_plan_prompt = textual(plans_module.build_plan_prompt)
 build_prompt = textual(builder_module.build_prompt)
@@ -62,7 +62,7 @@ def check(name: str, text: str) -> None:
     ],
 )
 def test_golden_plan_prompt(task: str, style: str) -> None:
-    entries = api_set("abstract").entries(task)[-3:]
+    entries = api_set(DEFAULT_API).entries(task)[-3:]
     check(
         f"plan.{task}.{style}", build_plan_prompt(QUERIES[task], entries, *shown(task), style=style)
     )
@@ -71,7 +71,7 @@ def test_golden_plan_prompt(task: str, style: str) -> None:
 @pytest.mark.parametrize("style", ["chat", "full", "compact", "whole"])
 @pytest.mark.parametrize("task", ["ground", "choice"])
 def test_golden_prompt_for_the_program(task: str, style: str) -> None:
-    entries, is_whole = api_set("abstract").entries(task)[-1:], style == "whole"
+    entries, is_whole = api_set(DEFAULT_API).entries(task)[-1:], style == "whole"
     text = build_prompt(
         QUERIES[task],
         entries,
@@ -85,14 +85,14 @@ def test_golden_prompt_for_the_program(task: str, style: str) -> None:
 
 
 def test_a_planner_that_sees_is_not_told_that_it_does_not() -> None:
-    entries = api_set("abstract").entries("ground")
+    entries = api_set(DEFAULT_API).entries("ground")
     texts = [build_plan_prompt(QUERIES["ground"], entries, sees=sees) for sees in (False, True)]
     assert ["sees any pixels" in text for text in texts] == [True, False]
 
 
 @pytest.mark.parametrize("style", ["chat", "full", "compact"])
 def test_without_demonstrations_it_is_the_usual_prompt_and_a_plan(style: str) -> None:
-    query, entries = QUERIES["ground"], api_set("abstract").entries("ground")
+    query, entries = QUERIES["ground"], api_set(DEFAULT_API).entries("ground")
     usual = build_prompt(query, entries, (), style=style).splitlines()
     planned = build_prompt(query, entries, plan=PLAN, style=style).splitlines()
     added = [line for line in planned if line not in usual]

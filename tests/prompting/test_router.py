@@ -13,8 +13,9 @@ from viper.api.spec import render
 from viper.errors import UnknownNameError, UsageError
 from viper.prompting.ranking import by_meaning, by_words, ranker
 from viper.prompting.router import ESSENTIAL, Router, Routers
+from viper.schema import DEFAULT_API
 
-ENTRIES = api_set("abstract").entries("question")
+ENTRIES = api_set(DEFAULT_API).entries("question")
 
 
 def words(text: str) -> int:
@@ -143,7 +144,7 @@ def test_texts_are_counted_and_indexed_once_for_any_number_of_prompts() -> None:
 
 def test_routers_are_kept_while_nothing_changes() -> None:
     routers = Routers()
-    again = api_set("abstract").entries("question")
+    again = api_set(DEFAULT_API).entries("question")
     one = routers.get(ENTRIES, words, "full", "bm25")
     assert again is not ENTRIES and routers.get(again, words, "full", "bm25") is one
 

@@ -84,7 +84,7 @@ def test_options_are_keywords_attributes_and_values() -> None:
     assert options == pickle.loads(pickle.dumps(options)) and hash(options)
     assert options == RunOptions(strategy="seek").changed(trials=2).changed(graph="every")
     assert replace(options, task="question").changes == options.changes
-    assert options.changed(graph=None).settings(RunSettings()) == RunSettings(trials=2)
+    assert options.changed(graph=None).settings(RunSettings()) == RunSettings("seek", trials=2)
     assert not hasattr(options, "nope")
     with pytest.raises(UnknownNameError, match="unknown setting 'nope'; known: abstain, api, "):
         RunOptions(nope=1)

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from viper.api.registry import ALL_TASKS, ANSWER_TASKS, UNLISTED, method
+from viper.api.registry import ALL_TASKS, ANSWER_TASKS, MORE, UNLISTED, method
 from viper.api.runtime import Caller, FrameSource, ImageHandle, number, text, texts
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ class ImagePatch:
         whole = [f"{lead} {option}" for option in options]
         return options[whole.index(self._call("best_text_match", self, whole))]
 
-    @method(ALL_TASKS, needs="vqa")
+    @method((*ANSWER_TASKS, "choice"), more=("ground", "edit", "tag"), needs="vqa")
     def simple_query(self, question: str | None = None) -> str:
         """Ask a question about the patch.
 
@@ -338,7 +338,7 @@ class ImagePatch:
         apart = self.left > right or self.right < left or self.lower > upper or self.upper < lower
         return not apart
 
-    @method(ANSWER_TASKS, hide=("long_answer",), needs="text")
+    @method(ANSWER_TASKS, api=MORE, hide=("long_answer",), needs="text")
     def llm_query(self, question: str, long_answer: bool = True) -> str:
         """Ask the language model.
 

@@ -1,18 +1,19 @@
 """The names that the programs of one reasoner may call: shipped names and those of files.
 
-``--api abstract+my_routines.py`` names API sets, files and entry points, joined by ``+``.
+``--api abstract+more+my_routines.py`` names API sets, files and entry points, joined by ``+``.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from viper.api import prelude as shipped
-from viper.api.registry import REGISTRY, Routine
+from viper.api.registry import RATIOS_PARAMETER, REGISTRY, Routine
 from viper.api.routine_files import RoutineFile, StoredRoutines, load_routine_file
 from viper.api.sets import OWNERS, ApiSet, api_names, api_set, split_api
 from viper.errors import PARSE_ERRORS, UnknownNameError, UsageError
@@ -30,6 +31,7 @@ class Library:
     """
 
     files: tuple[RoutineFile, ...] = ()
+    depth_ratios: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         owners = dict(reserved_names())
@@ -60,11 +62,14 @@ class Library:
 
     def prelude(self) -> Prelude:
         """Return the prelude that gives the sandbox all of these names."""
-        if not self.files:
-            return shipped.PRELUDE
+        config: dict[str, Any] = {}
+        if self.files:
+            config["tools"] = sorted(name for file in self.files for name in file.tools)
+        if self.depth_ratios:
+            config[RATIOS_PARAMETER] = dict(self.depth_ratios)
         return Prelude(
             shipped.PRELUDE.module,
-            {"tools": sorted(name for file in self.files for name in file.tools)},
+            config,
             tuple(file.source for file in self.files if file.source is not None),
         )
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import viper.api.sets  # noqa: F401  (registers every routine)
 from viper.api.image_patch import ImagePatch
-from viper.api.registry import CLIENT_PARAMETER, REGISTRY, Routine
+from viper.api.registry import CLIENT_PARAMETER, RATIOS_PARAMETER, REGISTRY, Routine
 from viper.api.runtime import ArrayView, Caller, ImageHandle, VideoHandle
 from viper.api.video_segment import VideoSegment
 from viper.sandbox import Prelude
@@ -48,11 +48,12 @@ def names(call: Caller, config: Mapping[str, Any]) -> dict[str, object]:
 
     Args:
         call: blocks on the parent; takes and returns the objects of this API.
-        config: ``tools`` may list further routines that only the parent knows.
+        config: ``tools`` may list further routines that only the parent knows; ``depth_ratios`` are
+            those of the profile.
     """
     namespace: dict[str, object] = {"ImagePatch": ImagePatch, "VideoSegment": VideoSegment}
     for routine in REGISTRY.all():
-        namespace[routine.name] = _bound(routine, call)
+        namespace[routine.name] = _bound(routine, call, config)
     for name in config.get("tools", ()):
         namespace[name] = _remote_routine(str(name), call)
     return namespace
@@ -101,15 +102,16 @@ def decode(ref: Ref, call: Caller) -> object:
     raise ValueError(f"unknown kind of reference: {ref.kind!r}")
 
 
-def _bound(routine: Routine, call: Caller) -> Callable[..., Any]:
+def _bound(routine: Routine, call: Caller, config: Mapping[str, Any]) -> Callable[..., Any]:
     if routine.tool:
         return _remote_routine(routine.name, call)
     if routine.receives is None:
         return routine.function
+    fixed = {CLIENT_PARAMETER: call, RATIOS_PARAMETER: config.get(RATIOS_PARAMETER, {})}
 
     def bound(*args: Any, **kwargs: Any) -> Any:
         # Read the variables at the call, because a child gets them after its names
-        first = call if routine.receives == CLIENT_PARAMETER else getattr(call, "variables", {})
+        first = fixed.get(routine.receives or "", getattr(call, "variables", {}))
         return routine.function(first, *args, **kwargs)
 
     bound.__name__ = routine.name

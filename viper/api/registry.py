@@ -12,7 +12,7 @@ by a :class:`Visibility` which prompts list the name.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -31,10 +31,14 @@ CLIENT_PARAMETER = "call"
 # by name; programs never see it.
 VARIABLES_PARAMETER = "program_variables"
 
+# Name of the first parameter that receives the profile's greatest ratio of two depths by routine;
+# programs never see it.
+RATIOS_PARAMETER = "depth_ratios"
+
 # Name of the first parameter through which a tool routine receives pixels and models.
 TOOLS_PARAMETER = "tools"
 
-_RECEIVED = (CLIENT_PARAMETER, VARIABLES_PARAMETER, TOOLS_PARAMETER)
+_RECEIVED = (CLIENT_PARAMETER, VARIABLES_PARAMETER, RATIOS_PARAMETER, TOOLS_PARAMETER)
 
 # Parameters that programs never pass.
 HIDDEN = ("self", *_RECEIVED)
@@ -45,6 +49,9 @@ ANSWER_TASKS = ("question", "statement")
 ALL_TASKS = (*IMAGE_TASKS, "choice")
 # For names that programs can call but no prompt mentions (aliases, spellings of other systems).
 UNLISTED: tuple[str, ...] = ()
+
+# The API of the routines and listings that are ours, in addition to the papers'.
+MORE = "more"
 
 # Attribute of a method that holds its visibility, so that a class needs no second list.
 _MARK = "__viper_method__"
@@ -72,6 +79,7 @@ class Visibility:
         summary: its words in the compact text; "" takes the first line of the docstring.
         needs: the role of the model that it asks, see :data:`viper.tools.models.ROLES`; "" if it
             asks none, or one of several.
+        more: further tasks, for which only the API :data:`MORE` lists it.
     """
 
     tasks: tuple[str, ...]
@@ -79,6 +87,12 @@ class Visibility:
     hide: tuple[str, ...] = ()
     summary: str = ""
     needs: str = ""
+    more: tuple[str, ...] = ()
+
+    def lists(self, apis: Collection[str], task: str) -> bool:
+        """Return whether any of these APIs lists the name for a task."""
+        in_more = MORE in apis and task in self.more
+        return in_more or (task in self.tasks and not set(apis).isdisjoint(self.apis))
 
 
 @dataclass(frozen=True)
@@ -177,6 +191,7 @@ def routine(
     *,
     tool: bool = ...,
     api: str | Sequence[str] = ...,
+    more: Sequence[str] = ...,
     hide: Sequence[str] = ...,
     summary: str = ...,
     needs: str = ...,
@@ -185,7 +200,8 @@ def routine(
     tasks: Any = ALL_TASKS,
     *,
     tool: bool = False,
-    api: str | Sequence[str] = "abstract",
+    api: str | Sequence[str] = MORE,
+    more: Sequence[str] = (),
     hide: Sequence[str] = (),
     summary: str = "",
     needs: str = "",
@@ -196,6 +212,7 @@ def routine(
         tasks: the tasks whose prompts list it; every task by default.
         tool: run it in the parent (trusted, with pixels and tools) instead of in the child.
         api: the API or APIs it belongs to.
+        more: further tasks, for which only the API ``more`` lists it.
         hide: parameters that the compact text leaves out.
         summary: words of the compact text; the first line of the docstring by default.
         needs: the role of the model that it asks; prompts list it only if a model has the role.
@@ -206,7 +223,7 @@ def routine(
 
     def register(function: Function) -> Function:
         listed = ALL_TASKS if callable(tasks) else _names(tasks)
-        visibility = Visibility(listed, _names(api), tuple(hide), summary, needs)
+        visibility = Visibility(listed, _names(api), tuple(hide), summary, needs, tuple(more))
         _CURRENT.get().add(Routine(function.__name__, function, visibility, tool))
         return function
 
@@ -217,6 +234,7 @@ def method(
     tasks: Sequence[str],
     *,
     api: str | Sequence[str] = "vipergpt",
+    more: Sequence[str] = (),
     hide: Sequence[str] = (),
     summary: str = "",
     needs: str = "",
@@ -225,7 +243,7 @@ def method(
 
     def mark(function: Function) -> Function:
         check_documented(function.__qualname__, function)
-        visibility = Visibility(tuple(tasks), _names(api), tuple(hide), summary, needs)
+        visibility = Visibility(tuple(tasks), _names(api), tuple(hide), summary, needs, tuple(more))
         setattr(function, _MARK, visibility)
         return function
 

@@ -1,8 +1,13 @@
 """API sets: the names that a prompt lists for a task.
 
-Source: Stanić et al. 2024, A.4.1 to A.4.4: grounding, questions and videos list different methods.
-Differs: grounding lists ``simple_query`` too, since "the one of the same colour as …" needs it. A
-set decides only which names are *listed*; programs can call every name under every set.
+``vipergpt`` and ``abstract`` are the lists of Stanić et al. 2024, A.4.1 to A.4.4. ``more`` holds
+what is ours, for pictures: relations, conversions, and names that the paper lists for other tasks,
+such as ``simple_query`` in grounding, which "the one of the same colour as …" needs.
+Differs: questions list ``simple_query`` and ``best_text_match``, because A.4.1 and A.4.2 print the
+prompts of RefCOCO, whose names cannot answer in words; sec. 2.1 counts both among ViperGPT's.
+``frame_from_index`` is listed for videos because A.4.3 prints its constructor alone.
+
+A set decides only which names are *listed*; programs can call every name under every set.
 
 :meth:`ApiSet.entries` goes through all methods and routines in their order and makes an
 :class:`ApiEntry` of each that the set lists for the task; :mod:`viper.api.spec` renders entries.
@@ -50,6 +55,15 @@ _CROPS = {"crop_left_of_bbox", "crop_right_of_bbox", "crop_below_bbox", "crop_ab
 _EVERYWHERE = frozenset(
     _CROPS | {"crop", "find", "exists", "simple_query", "caption", "verify_property"}
 )
+
+# Names whose worked example the paper prints too, in A.4.1 to A.4.4. Those of the other names are
+# solved queries like any others.
+PRINTED_EXAMPLES = frozenset({
+    "find", "exists", "verify_property", "best_text_match", "simple_query", "compute_depth",
+    "overlaps_with", "distance", "sort_patches_left_to_right", "sort_patches_bottom_to_top",
+    "sort_patches_front_to_back", "get_middle_patch", "get_patch_closest_to_anchor_object", "trim",
+    "select_answer",
+})  # fmt: skip
 
 # API sets of DWIM's tasks: set to its listed names, which are methods of ``ImagePatch`` and
 # functions, independent of the task. Users choose them where an API is named (``--api dwim-gd``).
@@ -131,7 +145,7 @@ class ApiSet:
         shipped = (
             _entry(name, owner, function, visibility)
             for name, owner, function, visibility in _everything()
-            if (task in visibility.tasks and layers & set(visibility.apis))
+            if visibility.lists(layers, task)
             or (name in named and owner == _OWNER_OF_NAMED.get(name))
         )
         own = (routine for routines in self.own.values() for routine in routines)
@@ -169,11 +183,11 @@ def api_names() -> set[str]:
 
 
 def _layers(part: str, task: str) -> tuple[str, ...]:
-    """Return the APIs of a part: ``look`` includes the abstract API, and that one ViperGPT's on
-    images, but not on videos.
+    """Return the APIs of a part: ``look`` includes the abstract API with ``more``, and that one
+    ViperGPT's on images, but not on videos.
     """
     if part == "look":
-        return (*_layers("abstract", task), "look")
+        return (*_layers("abstract", task), registry.MORE, "look")
     if part == "abstract" and task not in VIDEO_TASKS:
         return ("vipergpt", "abstract")
     return (part,)

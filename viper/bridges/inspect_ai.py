@@ -35,7 +35,7 @@ _NOT_PYTHON = "viper: this sandbox runs Python programs only, as python -c, pyth
 
 
 @solver
-def viper_solver(profile: str = "embedded", strategy: str = "program", **settings: Any) -> Solver:
+def viper_solver(profile: str = "embedded", **settings: Any) -> Solver:
     """Answer samples by programs; the state's model is not asked.
 
     The pictures of the sample are its image contents, as paths or ``data:`` URLs. ``choices``
@@ -43,8 +43,7 @@ def viper_solver(profile: str = "embedded", strategy: str = "program", **setting
 
     Args:
         profile: name or file of a profile.
-        strategy: strategy of the run.
-        settings: further settings of a run, such as ``trials=2``.
+        settings: settings of a run, such as ``trials=2`` or ``strategy="plan"``.
     """
     reasoner = Reasoner(load_profile(profile))
 
@@ -53,7 +52,6 @@ def viper_solver(profile: str = "embedded", strategy: str = "program", **setting
         result = await reasoner.arun(
             _media(state),
             state.input_text,
-            strategy=strategy,
             options=options,
             task="choice" if options else "auto",
             **settings,

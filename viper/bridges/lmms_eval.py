@@ -35,9 +35,8 @@ class Viper(lmms):
 
     Args:
         profile: name or file of a profile.
-        strategy: strategy of the run.
         workers: number of questions at the same time.
-        settings: further settings of a run, such as ``trials=2``.
+        settings: settings of a run, such as ``trials=2`` or ``strategy=plan``.
     """
 
     is_simple = True
@@ -45,7 +44,6 @@ class Viper(lmms):
     def __init__(
         self,
         profile: str = "embedded",
-        strategy: str = "program",
         workers: int | str = 2,
         batch_size: int | str = 1,
         device: str | None = None,
@@ -53,7 +51,7 @@ class Viper(lmms):
     ) -> None:
         super().__init__()
         self._reasoner = Reasoner(load_profile(profile))
-        self._strategy, self._workers, self._settings = strategy, int(workers), settings
+        self._workers, self._settings = int(workers), settings
 
     def generate_until(self, requests: Sequence[Instance]) -> list[str]:
         """Return the answer to each request; "" where there is none."""
@@ -81,7 +79,6 @@ class Viper(lmms):
             result = self._reasoner.run(
                 media[0] if len(media) == 1 else media,
                 question,
-                strategy=self._strategy,
                 options=tuple(options.values()),
                 task="choice" if options else "auto",
                 **self._settings,

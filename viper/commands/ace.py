@@ -155,7 +155,7 @@ def check(options: CheckOptions, bank: Path) -> int:
 
     \b
     viper ace check bank.jsonl
-    viper ace check bank.jsonl --api abstract+routines.py
+    viper ace check bank.jsonl --api abstract+more+routines.py
     viper ace check bank.jsonl --data refcoco --split train --root refer --out fixed.jsonl
     """
     examples = read_bank(bank).items

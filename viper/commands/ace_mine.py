@@ -29,7 +29,7 @@ from viper.evaluate.campaign import Budget, Campaign
 from viper.evaluate.evaluation import read_ids
 from viper.models.llm.protocol import LLM
 from viper.reasoner import Reasoner
-from viper.schema import Example, Query, to_json
+from viper.schema import DEFAULT_API, Example, Query, to_json
 
 # Enough for the usual kinds of queries of a data set, in two requests (`A_REPLY` each).
 QUERIES = 50
@@ -68,7 +68,7 @@ class MineOptions(cli.ProfileChoice):
         help="Keep random programs that gave an answer, whatever their score. This is the ablation "
              "of the choice of the best.")
     out: Path = cli.out_field("BANK", "Bank to write.")
-    apis: tuple[str, ...] = cli.option("--api", default=("abstract", "vipergpt"),
+    apis: tuple[str, ...] = cli.option("--api", default=(DEFAULT_API, "vipergpt"),
         metavar="NAME[+FILE.py]",
         help="API to write programs for; repeatable. The bank holds the examples of all APIs.")
     budget: int | None = cli.option("--budget", type=click.IntRange(1), metavar="N",

@@ -40,10 +40,10 @@ class Name(click.ParamType):
 def _routines() -> set[str]:
     """Return the names that ``viper setup routine show`` knows without ``--api``."""
     from viper.api.sets import api_set
-    from viper.schema import TASKS
+    from viper.schema import DEFAULT_API, TASKS
 
-    abstract = api_set("abstract")
-    return {entry.name for task in TASKS if task != "auto" for entry in abstract.entries(task)}
+    listed = api_set(DEFAULT_API)
+    return {entry.name for task in TASKS if task != "auto" for entry in listed.entries(task)}
 
 
 PROFILE = Name("viper.profiles.files:known_profiles", files=True)

@@ -94,7 +94,8 @@ def demo(options: DemoOptions) -> None:
                 reasoner = stack.enter_context(Reasoner(profile, preload=False))
                 library, name = reasoner.components.library, profile.document.name
                 replayers[name] = stack.enter_context(Replayer(library, options.sandbox))
-                for strategy in STRATEGIES:
+                usual = profile.document.run.strategy
+                for strategy in dict.fromkeys((usual, *STRATEGIES)):
                     suffix = f"-{name}-{strategy}" if managers else ""
                     run = folder.with_name(f"{folder.name}{suffix}")
                     opener = RunOpener(reasoner, run, to_json(profile.document), strategy)
@@ -136,7 +137,7 @@ def demo_questions(out: Path) -> int:
     with cli.open_reasoner(choice, many_queries=True) as reasoner:
         for number, item in enumerate(questions, start=1):
             candidates = item.get("options", ())
-            options = RunOptions(item["task"], candidates, item.get("strategy", "program"))
+            options = RunOptions(item["task"], candidates, strategy=item.get("strategy"))
             result = reasoner.run(str(MEDIA / item["media"]), item["query"], options)
             answered += result.answer is not None
             picture = out / f"{number}-{item['task']}.png"

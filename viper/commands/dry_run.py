@@ -13,7 +13,6 @@ from typing import Any
 
 import click
 
-from viper.commands.options import ProfileChoice, open_profile
 from viper.commands.profile import echo_weights
 from viper.commands.terminal import note
 from viper.errors import EXIT_FAILED, EXIT_OK, ModelError
@@ -30,24 +29,24 @@ from viper.strategies.base import Components
 
 
 def tell_cost(
-    choice: ProfileChoice, media: Media, query: str, options: RunOptions, writes_programs: bool
+    profile: Profile, offline: bool, media: Media, query: str, options: RunOptions
 ) -> int:
     """Print the cost of the run without loading weights."""
-    profile = open_profile(choice)
-    states = echo_weights(profile, choice.offline)
+    settings = options.settings(profile.document.run)
+    strategy = STRATEGIES.get(settings.strategy)
+    states = echo_weights(profile, offline)
     sizes = [state.size_bytes for state in states if state.size_bytes]
     click.echo(f"weights on this disk: {sum(sizes) / 1e6:,.0f} MB; each loads when first needed")
     exit_code = EXIT_FAILED if any(state.problem for state in states) else EXIT_OK
-    if not writes_programs:
-        click.echo(f"strategy {options.strategy}: {STRATEGIES[options.strategy].summary}")
+    if strategy is not None and not strategy.writes_programs:
+        click.echo(f"strategy {settings.strategy}: {strategy.summary}")
         return exit_code
     parts = unloaded(profile)
     # The router may need a model, and the prompt is then shorter than this one.
     parts = replace(parts, settings=replace(parts.settings, api_budget=0))
     with Reasoner(parts, preload=False) as reasoner:
         prompt = reasoner.prompt(media, query, options)
-        settings = options.settings(parts.settings)
-    texts = "plans and as many programs" if options.strategy == "plan" else "programs"
+    texts = "plans and as many programs" if settings.strategy == "plan" else "programs"
     fewest, most = (settings.votes + 1) // 2, settings.trials * settings.votes
     click.echo(
         f"language model: {fewest} to {most} {texts}, a prompt of {len(prompt):,} characters "
@@ -107,9 +106,9 @@ class TokenReader(ScriptedLLM):
         return len(self._tokenizer.encode(text, add_special_tokens=False))
 
 
-def show_prompt(choice: ProfileChoice, media: Media, query: str, options: RunOptions) -> None:
+def show_prompt(profile: Profile, media: Media, query: str, options: RunOptions) -> None:
     """Print the prompt of a run without loading a model."""
-    parts = unloaded(open_profile(choice))
+    parts = unloaded(profile)
     with Reasoner(parts, preload=False) as reasoner:
         prompt = reasoner.prompt(media, query, options)
     if not all(getattr(model, "exact", False) for model in parts.models.values()):

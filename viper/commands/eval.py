@@ -39,7 +39,8 @@ def evaluate(options: EvalOptions, name: str) -> int:
     from viper.commands.evaluating import evaluate_set, tell_cost
     from viper.reasoner import RunOptions
 
-    strategy(options.strategy)
+    if options.strategy is not None:
+        strategy(options.strategy)
     changes = run_changes(options.settings, options.examples_bank, examples=options.examples)
     evaluation = cli.evaluation_of(
         name,

@@ -39,8 +39,8 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON l
 def index() -> None:
     """Index images and texts, for knowledge that an image does not show.
 
-    Programs with --api abstract+knowledge search these indexes. After an interruption, the same
-    command continues.
+    Programs with --api abstract+more+knowledge search these indexes. After an interruption, the
+    same command continues.
 
     \b
     viper setup index images photos/              captions and names from photos/metadata.jsonl

@@ -38,11 +38,11 @@ from viper.tuning.loop import LearningLoop, LearningProgress
 from viper.tuning.soft_prompts.base import TOOLS
 from viper.tuning.tool_training import Memory, TrainedFiles
 from viper.tuning.tool_updates import UpdateSettings
-from viper.tuning.wiring import Data, default_data, learner_for, origin_of
+from viper.tuning.wiring import learner_for, origin_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class LearnOptions(cli.ProfileChoice):
+class LearnOptions(cli.TrainingData, cli.ProfileChoice):
     """Options of ``viper learn``."""
 
     # fmt: off
@@ -55,8 +55,9 @@ class LearnOptions(cli.ProfileChoice):
     said_of: Path | None = cli.option("--from", metavar="RUN",
         help="Learn from the feedback on the answers of this run, instead of SET.")
     follow: bool = cli.option("--follow", help="With --from: wait for more feedback, until Ctrl-C.")
-    strategy: str = cli.option("--strategy", default="program", type=cli.STRATEGY,
-        help="Strategy that answers: program, or plan if the profile has a planner.")
+    strategy: str | None = cli.option("--strategy", type=cli.STRATEGY,
+        help="Strategy that answers: program, or plan if the profile has a planner. By default "
+             "the profile's.")
     as_json: bool = cli.option("--json", help="Print the outcome as JSON.")
     ids: str | None = cli.option("--ids", metavar="FILE|ID,ID", section="Samples",
         help="Learn from these samples instead of drawing --limit samples.")
@@ -66,10 +67,10 @@ class LearnOptions(cli.ProfileChoice):
         help="Treat the samples as a stream: the score counts the first answers, before learning.")
     background: bool = cli.option("--background", section="Samples",
         help="Learn in a second thread while the next samples are answered.")
-    reflection: Literal["intervention", "llm", "both", "none"] = cli.option("--reflector",
-        default="intervention", section="Reflection",
+    reflection: str | None = cli.option("--reflector", section="Reflection",
+        type=click.Choice(("intervention", "llm", "both", "none")),
         help="Method that finds the fault: intervention changes tool results, llm asks the "
-             "language model.")
+             "language model, which also reads comments. By default the profile's.")
     probe: bool = cli.option("--probe/--no-probe", default=True, section="Reflection",
         help="If no tool is at fault, test the concepts that the calls of the program name.")
     demonstrations: Literal["all", "correct", "incorrect", "none"] = cli.option("--demonstrations",
@@ -82,18 +83,9 @@ class LearnOptions(cli.ProfileChoice):
         help="Maximum number of trainings of a tool on one concept, each with other data.")
     validate: bool = cli.option("--validate/--no-validate", default=True, section="Updates",
         help="Keep only soft prompts and demonstrations that pass on data they were not made from.")
-    annotated: str = cli.option("--annotated", metavar="world|lvis|none", default=default_data,
-        show_default="world", section="Training images",
-        help="Source of boxes and masks of concepts, for loc and seg.")
-    annotated_root: Path | None = cli.option("--annotated-root", metavar="DIR",
-        section="Training images", help="Folder that holds the official files of LVIS.")
-    pictures: str = cli.option("--pictures", metavar="world|none|DIR|FILE.toml",
-        default=default_data, show_default="world", section="Training images",
-        help="Source of images of concepts, for match and replace: the embedded world, a folder, "
-             "or a web search that FILE.toml describes.")
-    positives: int = cli.option("--positives", type=click.IntRange(2), metavar="N", default=7,
-        section="Training images",
-        help="Maximum number of images of a concept; loc takes up to 200, seg 50, the others 7.")
+    decoder: bool = cli.option("--decoder", section="Updates",
+        help="Teach loc and seg by vectors beside the inputs of the model's decoder, as CLOVA "
+             "does, instead of by linear probes.")
     api: str | None = cli.given_by(cli.api_option)
     # fmt: on
 
@@ -120,15 +112,14 @@ def learner_of(
         for name in only:
             if name not in TOOLS:
                 raise UnknownNameError("tool that can be taught", name, TOOLS)
-        limits = (options.updates, options.tries, options.probe, validate, seed)
+        limits = (options.updates, options.tries, options.probe, validate, seed, options.decoder)
         tools = UpdateSettings(frozenset(only) or None, *limits)
-    sources = (options.annotated, options.annotated_root, options.pictures, options.positives)
     correct, incorrect = (polarity in ("all", each) for each in ("correct", "incorrect"))
     learner = learner_for(
         reasoner.components,
         state_dir(profile.state),
-        Data(*sources, seed),
-        reflection=options.reflection,
+        options.data(seed),
+        reflection=options.reflection or profile.document.run.reflector,
         settings=LearnSettings(correct, incorrect, validate),
         tools=tools,
         origin=origin_of(reasoner.components, *of),
@@ -175,7 +166,8 @@ def learn(options: LearnOptions, name: str | None) -> int:
     if options.follow and options.said_of is None:
         raise UsageError("--follow goes with --from RUN")
     cli.quiet_libraries(options.offline)
-    strategy(options.strategy)
+    if options.strategy is not None:
+        strategy(options.strategy)
     if options.said_of is not None:
         return _learn_from_feedback(options.said_of, options)
     assert name is not None
@@ -185,6 +177,7 @@ def learn(options: LearnOptions, name: str | None) -> int:
     with status("reading samples"):
         samples = evaluation.samples()
     profile = replace(cli.open_profile(options), learned=True)
+    options = replace(options, reflection=options.reflection or profile.document.run.reflector)
     folder = default_folder(evaluation, datetime.now(UTC).strftime("%Y%m%d-%H%M%S"))
     folder = options.out or folder.with_name(f"learn-{folder.name}")
     trained = TrainedFiles(folder / "trained")
@@ -259,8 +252,8 @@ def _learn_from_feedback(run: Path, options: LearnOptions) -> int:
 
 
 _SETTINGS = (
-    "reflection", "tools", "demonstrations", "updates", "tries", "probe", "validate", "annotated",
-    "pictures", "positives", "online", "background",
+    "reflection", "tools", "demonstrations", "updates", "tries", "probe", "validate", "decoder",
+    "annotated", "pictures", "positives", "online", "background",
 )  # fmt: skip
 
 

@@ -31,7 +31,7 @@ from viper.evaluate.metrics import metric
 from viper.evaluate.reports.comparison import routine_effect
 from viper.evaluate.sample_result import SampleResult
 from viper.reasoner import Reasoner
-from viper.schema import TASKS, to_json
+from viper.schema import DEFAULT_API, TASKS, to_json
 from viper.storage.files import write_file
 from viper.testing.routines import check_routines
 
@@ -46,7 +46,7 @@ def routine() -> None:
     \b
     viper setup routine new get_patch_at_corner      write a template and a test
     viper setup routine check get_patch_at_corner.py
-    viper run --api abstract+get_patch_at_corner.py table.png "the cube in the top left corner"
+    viper run --api abstract+more+get_patch_at_corner.py table.png "the cube in the top left corner"
     viper setup routine try get_patch_at_corner.py --data world
     """
 
@@ -89,7 +89,7 @@ def new(name: str, tool: bool, folder: Path) -> None:
 @cli.api_option
 def list_routines(api: str | None, task: str | None) -> None:
     """List the functions of an API, the process that runs them, and their tasks."""
-    name = api or "abstract"
+    name = api or DEFAULT_API
     library = library_for(name)
     tasks_by_entry: dict[tuple[str, str, str], list[str]] = {}
     for each in [task] if task else _TASKS:
@@ -116,7 +116,7 @@ class ShowOptions(cli.ProfileChoice):
 @cli.options_as(ShowOptions)
 def show(options: ShowOptions, name: str) -> None:
     """Show the text of NAME in prompts, and its number of tokens."""
-    api = options.api or "abstract"
+    api = options.api or DEFAULT_API
     components = cli.open_profile(replace(options, api=api)).components()
     entries_by_name: dict[str, ApiEntry] = {}
     for task in _TASKS:
@@ -141,7 +141,7 @@ def check(file: Path, api: str | None) -> int:
     The examples run in the real sandbox, on a grey image in which every detection returns two
     boxes. The exit code is 1 if a routine fails.
     """
-    findings = check_routines(file, api or "abstract")
+    findings = check_routines(file, api or DEFAULT_API)
     for finding in findings:
         state = "FAILS" if finding.problem else "good"
         note = finding.problem or finding.advice

@@ -95,23 +95,27 @@ def run(chosen: QueryOptions, media_and_query: tuple[str, ...]) -> int:
         return _answer(chosen, server, media, query, options)
     from viper.strategies.base import ShowsPrompt
 
-    built = strategy(chosen.strategy)
-    shipped = STRATEGIES.get(chosen.strategy)  # assume that installed strategies write programs
+    profile = cli.open_profile(chosen)
+    name = chosen.strategy or profile.document.run.strategy
+    built, shipped = (
+        strategy(name),
+        STRATEGIES.get(name),
+    )  # assume that installed strategies write programs
     writes_programs = shipped is None or shipped.writes_programs
     if not writes_programs and (
         chosen.program_only or (chosen.show_prompt and not isinstance(built, ShowsPrompt))
     ):
-        raise click.UsageError(f"strategy {options.strategy} writes no program; nothing to show")
+        raise click.UsageError(f"strategy {name} writes no program; nothing to show")
     if chosen.dry_run:
         from viper.commands.dry_run import tell_cost
 
-        return tell_cost(chosen, media, query, options, writes_programs)
+        return tell_cost(profile, chosen.offline, media, query, options)
     if chosen.show_prompt:
         from viper.commands.dry_run import show_prompt
 
-        show_prompt(chosen, media, query, options)
+        show_prompt(profile, media, query, options)
         return EXIT_OK
-    with cli.open_reasoner(chosen, many_queries=chosen.interactive and os.isatty(0)) as reasoner:
+    with cli.open_reasoner(profile, many_queries=chosen.interactive and os.isatty(0)) as reasoner:
         if writes_programs:  # its processes start while the libraries of the models are imported
             reasoner.components.sandbox.start()
         return _answer(chosen, reasoner, media, query, options)

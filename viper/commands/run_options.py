@@ -78,6 +78,7 @@ def run_changes(
         for value, flag in ((changes["examples"], "--n-examples"), (examples_bank, "--bank")):
             if value:
                 raise UsageError(f"--zero-shot shows no examples; leave out {flag} or --zero-shot")
+        changes["examples"] = 0
     return {name: None if value == () else value for name, value in changes.items()}
 
 
@@ -96,8 +97,8 @@ class QueryOptions(cli.ProfileChoice):
     choices: tuple[str, ...] = cli.option("--options",
         help='Candidate answers: "a; b; c", or the option repeated. Sets the task to choice.')
     task: str = cli.option("--task", default="auto", help=f"Task of the query: {', '.join(TASKS)}.")
-    strategy: str = cli.option("--strategy", default="program", type=cli.STRATEGY,
-        help="Strategy that answers; the list is below.")
+    strategy: str | None = cli.option("--strategy", type=cli.STRATEGY,
+        help="Strategy that answers, by default the profile's; the list is below.")
     api: str | None = cli.given_by(cli.api_option)
     save: Path | None = cli.option("--save", type=cli.OutFile("picture"),
         help="Draw the answer on the image and write the image to this file.")
@@ -138,8 +139,9 @@ class EvalOptions(cli.ProfileChoice):
     split: str | None = cli.split_field("Split to answer. By default the first of the data set.")
     limit: int | None = cli.option("--limit", type=click.IntRange(1),
         help="Number of samples to draw at random. By default all samples.")
-    strategy: str = cli.option("--strategy", default="program", type=cli.STRATEGY,
-        help=f"Strategy that answers: {', '.join(STRATEGIES)} (see viper run --help).")
+    strategy: str | None = cli.option("--strategy", type=cli.STRATEGY,
+        help=f"Strategy that answers: {', '.join(STRATEGIES)} (see viper run --help). By default "
+             "the profile's.")
     out: Path | None = cli.option("--out", type=cli.OutPath(), metavar="RUN",
         help="Folder of the run. By default runs/SET-SPLIT-TIME.")
     resume: bool = cli.option("--resume",

@@ -329,8 +329,10 @@ def run_awareness(store: RunStore, max_reruns: int = MAX_RERUNS) -> Awareness | 
         samples = samples_of_run(store, None, {workflow.id for workflow in wrong})
         tools_of = perfect_tools(samples.values())
         if tools_of is not None and wrong:
+            tools = store.manifest.document.get("tools", {})
+            library = Library(depth_ratios=tools.get("depth_ratios", {}))
             chosen = set(map(id, wrong))
-            with Sandbox(prelude=Library().prelude()) as sandbox:
+            with Sandbox(prelude=library.prelude()) as sandbox:
                 causes = [
                     causes_of([workflow], tools_of if id(workflow) in chosen else None, sandbox)[0]
                     for workflow in explored

@@ -120,8 +120,8 @@ def manifest_of(
     """
     components, options = reasoner.components, evaluation.options
     settings = options.settings(components.settings)
-    changed = settings.flat(options.strategy)
-    for name in ("seed", "api"):
+    changed = settings.flat(settings.strategy)
+    for name in ("seed", "api", "strategy"):
         del changed[name]
     bank = getattr(without_pool(components.examples), "items", None) or ()
     bank_hash = hashlib.sha256(repr([to_json(item) for item in bank]).encode()).hexdigest()
@@ -129,7 +129,7 @@ def manifest_of(
         set=SetDescription.of(evaluation.set_name, evaluation.located(), samples),
         metric=evaluation.metric,
         seeds=evaluation.seeds,
-        strategy=options.strategy,
+        strategy=settings.strategy,
         api=settings.api,
         settings={**changed, "deadline_s": evaluation.deadline_s},
         profile=components.profile_name,

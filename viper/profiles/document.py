@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from viper.api.sets import split_api
-from viper.errors import UsageError
+from viper.errors import UnknownNameError, UsageError
 from viper.models.loading import LoadOptions
 from viper.record import RecordError, record_from_json
 from viper.sandbox import Limits
 from viper.schema import PromptStyle
-from viper.strategies import model_roles
+from viper.strategies import model_roles, strategy_names
 from viper.strategies.confidence import CALIBRATIONS, Confidence
 from viper.strategies.settings import (
     RunSettings,
@@ -228,6 +228,10 @@ def document_of(path: Path, values: Mapping[str, Any]) -> ProfileDocument:
     own = [name for name in quoted if any(q in text for text in routines for q in quoted[name])]
     _table(thresholds, ("sensitivities",), (*THRESHOLD_NAMES, *own))
     _table(run, ("run",), (*all_settings(), *strategy_settings(), *resources))
+    if (name := run.get("strategy", "program")) not in strategy_names():
+        raise RecordError(
+            ("run", "strategy"), str(UnknownNameError("strategy", str(name), strategy_names()))
+        )
     _record(LoadOptions, tables["load"], "load")
     resource_values = {name: run.pop(name) for name in resources if name in run}
     # Settings of a strategy are in its own table of [run] or among the others.

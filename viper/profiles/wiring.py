@@ -112,8 +112,10 @@ class Profile(ModelChoices):
             UsageError: a file of routines cannot be used.
         """
         if self.api is not None:
-            return library_for(self.api, stored=self.routines)
-        return library_for(self.document.run.api, self.document.base)
+            library = library_for(self.api, stored=self.routines)
+        else:
+            library = library_for(self.document.run.api, self.document.base)
+        return replace(library, depth_ratios=self.document.tools.depth_ratios)
 
     def problems(self) -> list[str]:
         """Return one line per problem that prevents this profile from running here.

@@ -8,9 +8,10 @@ small program writers trained on exactly that format, as the embedded one is,
 ``full`` for models that continue a file, and ``chat`` as a conversation with a model that follows
 instructions: the system message holds the API and the common rules and is the same for every query
 of a profile; the user's message holds the examples, the rules of the task and the query. Profiles
-that print the whole API have all but the query in the system message. A failed program and what
-went wrong are further turns. A ``full`` prompt ends with
-``def execute_command(``, which the completion continues. The wording lives in ``templates/*.md``.
+that print the whole API have all but the query in the system message, and ask to correct a failed
+program, as the paper does. A failed program and what went wrong are further turns. A ``full``
+prompt ends with ``def execute_command(``, which the completion continues. The wording lives in
+``templates/*.md``.
 
 Source: Stanić et al. 2024, A.3 (feedback) and A.4 (order of API, examples, guidelines, earlier
 program, query); the words are ours.
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 import builtins
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -39,13 +40,9 @@ from viper.prompting.compact import (
 from viper.prompting.expected_answer import expected_answer
 from viper.prompting.extract import ENTRY
 from viper.prompting.feedback import FailedProgram, feedback_text
-from viper.prompting.template import MODULE_NAMES, facts_section, fill, fill_turns
+from viper.prompting.template import MODULE_NAMES, facts_section, fill, fill_turns, template_data
 from viper.sandbox import describe_failure
 from viper.schema import PROMPT_STYLES, Example, Query
-
-# Kinds of query with a template of careful programs; the other tasks have one way of answering.
-_CAREFUL = ("ground", "question", "choice", "open", "images")
-_BLOCK = "\n\n```python"
 
 # In solved queries: comments on lines of their own, and lists that may be empty.
 _COMMENT = re.compile(r"\n[ \t]*#.*")
@@ -116,14 +113,14 @@ def build_prompt(
         values |= {
             "query": chat_query(query) + plan_section,
             "facts": facts_section(listing.advice(listing.facts)),
-            "careful": "" if lines else _careful_examples(query, entries, listing),
             "rules": listing.advice(fill("rules", {"modules": MODULE_NAMES}).strip()),
         }
         name = "chat_lines" if lines else "chat"
         turns = fill_turns(f"{name}_whole" if listing.whole else name, values)
         if feedback is None:
             return turns
-        return (*turns, assistant(feedback.as_reply), user(feedback_text(feedback, entries)))
+        told = feedback_text(feedback, entries, corrects=listing.whole)
+        return (*turns, assistant(feedback.as_reply), user(told))
     values["feedback"] = ""
     if feedback is not None:
         failure = describe_failure(feedback.failure)
@@ -239,17 +236,23 @@ def why_text(critique: str | None, mark: str = "") -> str:
     return f"\n{mark}Why it fails: {one_line(critique)}" if critique else ""
 
 
-def _careful_examples(query: Query, entries: Sequence[ApiEntry], listing: Listing) -> str:
-    """Return programs that keep the rules and call listed names alone; "" if there are none."""
+def careful_examples(query: Query, names: Collection[str]) -> list[Example]:
+    """Return the solved queries of this package for a kind of query, which call known names alone.
+
+    Edits and tags have none.
+
+    Args:
+        names: the names that the prompt lists.
+    """
     kind = "open" if is_open_video(query) else query.task
-    if query.media == "images" and kind in ANSWER_TASKS and not listing.whole:
-        kind = "images"
-    if kind not in _CAREFUL:
-        return ""
-    heading, *programs = fill(f"careful_{kind}", {}).strip().split(_BLOCK)
-    known = {*dir(builtins), ENTRY, *(entry.name for entry in (*listing.common, *entries))}
-    fitting = [text for text in programs if known.issuperset(re.findall(r"\b([a-z_]+)\(", text))]
-    return _BLOCK.join((heading, *fitting)) + "\n\n" if fitting else ""
+    kind = "images" if query.media == "images" and kind in ANSWER_TASKS else kind
+    known = {*dir(builtins), ENTRY, *names}
+    return [
+        Example(**item, task=query.task, api="", score=1, sample_id=f"{kind} {number} by hand",
+                seed=0, llm="", api_hash="")
+        for number, item in enumerate(template_data("careful").get(kind, ()), 1)
+        if known.issuperset(re.findall(r"\b([a-z_]+)\(", item["program"]))
+    ]  # fmt: skip
 
 
 def _fitting(query: Query, examples: Sequence[Example]) -> list[Example]:
@@ -259,7 +262,8 @@ def _fitting(query: Query, examples: Sequence[Example]) -> list[Example]:
     entry, fitting = entry_point(query.task, query.media), []
     for example in examples:
         program = _COMMENT.sub("", example.program)
-        for name in set(_FOUND.findall(program)) if "image_patch = " in program else ():
+        is_mined = example.llm and "image_patch = " in program  # by hand: lists are checked
+        for name in set(_FOUND.findall(program)) if is_mined else ():
             element = rf"({name}[\1:] or [image_patch])[0]"
             program = re.sub(rf"\b{name}\[(-?\d+)\]", element, program).replace("[0:] or", " or")
         fitting += [replace(example, program=program)] if entry in program else []

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import textwrap
+import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from string import Template
+from typing import Any
 
 from viper.models.llm.messages import Conversation, system, user
 from viper.sandbox.modules import MODULES
@@ -34,6 +36,13 @@ def fill_turns(name: str, values: Mapping[str, str]) -> Conversation:
 def facts_section(facts: str) -> str:
     """Return the section on what a profile says about its models; "" without facts."""
     return f"## What the models know\n\n{facts.strip()}\n\n" if facts.strip() else ""
+
+
+@cache
+def template_data(name: str) -> Mapping[str, Any]:
+    """Return the tables of a template's data, ``templates/{name}.toml``."""
+    folder = resources.files("viper.prompting") / "templates"
+    return tomllib.loads((folder / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 @cache

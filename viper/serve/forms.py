@@ -126,7 +126,6 @@ class RunForm(_Form):
         pattern=r"\S",
         description="The question, or what to find.",
     )
-    strategy: str = Field("program", max_length=50, description="How to go about it.")
 
     def work(self, reasoner: Reasoner, intake: RequestMedia) -> Work:
         """Build the work that answers the query; it decodes the media in its thread."""

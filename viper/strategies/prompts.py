@@ -15,14 +15,14 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from viper.api.registry import IMAGE_TASKS
-from viper.api.sets import ApiEntry, api_set
+from viper.api.sets import PRINTED_EXAMPLES, ApiEntry, ApiSet, api_set
 from viper.api.spec import Listing
 from viper.errors import UsageError
 from viper.models.llm.messages import Picture, Prompt, as_text, with_pictures
 from viper.models.llm.prompt_tokens import picture_tokens
 from viper.models.llm.protocol import LLM
 from viper.models.media import Media
-from viper.prompting.builder import build_prompt, is_open_video
+from viper.prompting.builder import build_prompt, careful_examples, entry_point, is_open_video
 from viper.prompting.feedback import FailedProgram
 from viper.prompting.template import fill
 from viper.schema import Example, Query, Trial
@@ -154,6 +154,8 @@ def write_prompt(
         embed=components.embed,
     )
     best = components.examples.select(query, request).correct
+    if settings.prompt_style == "chat" and not components.library.api_set(settings.api).lines:
+        best = _for_chat(components, query, settings, best)
     prompt, shown, left_out = program_prompt(components, context, best, failed)
     return WriterPrompt(
         prompt,
@@ -161,6 +163,20 @@ def write_prompt(
         examples_shown=tuple(example.sample_id for example in by_polarity(shown, settings)[0]),
         examples_left_out=len(best) - len(shown),
     )
+
+
+def _for_chat(
+    components: Components, query: Query, settings: RunSettings, best: Sequence[Demonstration]
+) -> list[Demonstration]:
+    """Return the examples whose programs take what the query has, then those written by hand."""
+    entry = entry_point(query.task, query.media)
+    fitting = [each for each in best if entry in each.example.program]
+    if settings.careful:
+        entries, listing = names_for(components, query, settings)
+        by_hand = careful_examples(query, [e.name for e in (*listing.common, *entries)])
+        free = max(0, settings.examples - len(fitting))
+        fitting += [Demonstration("", example) for example in by_hand[:free]]
+    return fitting
 
 
 def program_prompt(
@@ -234,7 +250,8 @@ def fit_prompt(
     entries, _ = names_for(components, query, settings)
     if is_open_video(query) and settings.prompt_style != "compact":
         # Such a question wants a word or a number, as questions about pictures do.
-        entries += tuple(entry for entry in api.entries("question") if entry.name in _COERCIONS)
+        words = _entries(api, "question", settings)
+        entries += tuple(entry for entry in words if entry.name in _COERCIONS)
     if query.task not in IMAGE_TASKS and api.lines:
         raise UsageError(
             f"the API {settings.api!r} has no modules for videos; take another one: --api abstract"
@@ -277,19 +294,29 @@ def names_for(
         api: another API than that of the settings.
     """
     task, names = query_for_prompt(query).task, components.library.api_set(api or settings.api)
-    entries, whole = names.entries(task), settings.api_text == "whole"
+    entries, whole = _entries(names, task, settings), settings.api_text == "whole"
     if whole or settings.prompt_style == "compact":
         return entries, Listing(whole=whole, facts=components.facts)
     if task == "edit" and not names.lines:
-        edits = api_set("visprog+look").entries(task)
+        edits = _entries(api_set("visprog+look"), task, settings)
         entries += tuple(e for e in edits if e.name in _EDITS and e not in entries)
-    every = dict.fromkeys(chain.from_iterable(map(names.entries, _COMMON)))
+    every = dict.fromkeys(chain.from_iterable(_entries(names, t, settings) for t in _COMMON))
     roles = ("", *components.toolbox.models.roles)
     common = tuple(entry for entry in every if entry.needs in roles)
     listed = tuple(entry for entry in entries if entry.needs in roles)
     missing = {e.name for e in (*every, *entries)} - {e.name for e in (*common, *listed)}
     is_stable = settings.list_api and not settings.api_budget and not names.lines
     return listed, Listing(common if is_stable else (), frozenset(missing), facts=components.facts)
+
+
+def _entries(api: ApiSet, task: str, settings: RunSettings) -> tuple[ApiEntry, ...]:
+    """Return the names of an API; zero-shot, only with the examples that the paper prints."""
+    if settings.careful and settings.examples:
+        return api.entries(task)
+    return tuple(
+        entry if entry.name in PRINTED_EXAMPLES else replace(entry, example="")
+        for entry in api.entries(task)
+    )
 
 
 def shown_to(role: str, prompt: Prompt, components: Components, context: RunContext) -> Prompt:

@@ -10,11 +10,12 @@ class Keywords(TypedDict, total=False):
 
     task: str
     options: Sequence[str] | str
-    strategy: str
     sample_id: str | None
     changes: Mapping[str, Any]
+    strategy: str | None
+    """Strategy that answers. Default: 'program'."""
     api: str | None
-    """Functions that programs may call. Default: 'abstract'."""
+    """Functions that programs may call. Default: 'abstract+more'."""
     trials: int | None
     """Maximum number of programs to write, for each vote. Default: 3."""
     temperature: float | None
@@ -37,6 +38,8 @@ class Keywords(TypedDict, total=False):
     """Give an answer only if the expected error of answers is at most RISK; 0 gives all. Default: 0.0."""
     examples: int | None
     """Maximum number of in-context examples in the prompt. Default: 4."""
+    careful: bool | None
+    """Let solved queries of this package count as examples where the bank has too few, in the style `chat`; they are not mined, so results with them are not zero-shot. Default: True."""
     retrieval: str | None
     """Choice of examples: fixed takes the first of the bank, the others the most similar. Default: 'fixed'."""
     example_order: str | None
@@ -47,6 +50,8 @@ class Keywords(TypedDict, total=False):
     """Maximum length of one program in tokens. Default: 512."""
     seed: int | None
     """Random seed for sampling. Default: 0."""
+    reflector: str | None
+    """Method by which `viper learn` finds the fault: intervention changes tool results, llm asks the language model. Default: 'intervention'."""
     usual_task: str | None
     """Task of a query without a task or options; auto reads it from words and media. Default: 'auto'."""
     list_api: bool | None
@@ -76,7 +81,15 @@ class Keywords(TypedDict, total=False):
     graph: str | None
     """seek: transition graph: which action may follow which; every allows all actions. Default: 'avis'."""
     decisions: str | None
-    """seek: decisions of people, shown to the model as examples. Default: ''."""
+    """seek: decisions that the planner sees as examples: of `viper lab seek induce`, or the shipped ones, written. Default: ''."""
+    worked_examples: bool | None
+    """seek: show worked examples: split questions, good and bad verdicts, reasoning. --n-examples 0 shows neither these nor decisions. Default: True."""
+    region_facts: bool | None
+    """seek: begin with caption, text and similar pictures of the whole picture, and describe each object by all three, not by its caption alone. Default: False."""
+    grounding: str | None
+    """seek: accept a verdict if its words were found: exact ones, or other forms, abbreviations and number words, too; off accepts all. Default: 'tolerant'."""
+    exhausted: str | None
+    """seek: answer of a search that found none: unanswerable, or the language model's from memory. Default: 'unanswerable'."""
     max_steps: int | None
     """seek: maximum number of actions for one query. Default: 16."""
     without_actions: tuple[str, ...] | None

@@ -198,7 +198,9 @@ class RunSettings(Settings):
     """
 
     # fmt: off
-    api: str = setting("abstract", "Functions that programs may call.",
+    strategy: str = setting("program", "Strategy that answers.", cli=False,
+        allowed="a [strategy](running.md)")
+    api: str = setting(schema.DEFAULT_API, "Functions that programs may call.",
         allowed="sets and [files](extending.md), joined by `+`", cli=False)
     # Profiles override these defaults in their table [run]; the embedded one has other examples.
     trials: int = setting(3, "Maximum number of programs to write, for each vote.",
@@ -231,6 +233,10 @@ class RunSettings(Settings):
         section="Programs", least=0, most=1, metavar="RISK")
     examples: int = setting(4, "Maximum number of in-context examples in the prompt.",
         section="Examples", least=0, most=MAX_EXAMPLES, flag="--n-examples", metavar="N")
+    careful: bool = setting(True,
+        "Let solved queries of this package count as examples where the bank has too few, in the "
+        "style `chat`; they are not mined, so results with them are not zero-shot.",
+        cli=False, http=False)
     retrieval: str = setting("fixed",
         "Choice of examples: fixed takes the first of the bank, the others the most similar.",
         section="Examples", choices=schema.RETRIEVALS)
@@ -244,6 +250,10 @@ class RunSettings(Settings):
         http=False)
     seed: int = setting(0, "Random seed for sampling.", least=-(2**31), most=2**31,
         allowed="a whole number", cli=False)
+    reflector: str = setting("intervention",
+        "Method by which `viper learn` finds the fault: intervention changes tool results, llm "
+        "asks the language model.",
+        choices=("intervention", "llm", "both", "none"), cli=False, http=False)
     usual_task: str = setting("auto",
         "Task of a query without a task or options; auto reads it from words and media.",
         choices=schema.TASKS, cli=False, http=False)

@@ -25,6 +25,7 @@ from viper.api.routine_files import load_routine_file
 from viper.api.sets import entry_of
 from viper.models.media import Media, media_from
 from viper.sandbox import Limits, Outcome, Ref, Sandbox, describe_failure
+from viper.schema import DEFAULT_API
 from viper.testing import fakes
 from viper.tools.models import ModelSet
 from viper.tools.session import media_arguments
@@ -54,7 +55,7 @@ def run_program(
     Args:
         program: with an ``execute_command(image)``; for a clip with
             ``execute_command(video, question, possible_answers)``.
-        api: as ``--api``, such as ``abstract+my_routines.py``, or the library itself.
+        api: as ``--api``, such as ``abstract+more+my_routines.py``, or the library itself.
         objects: name to pixel boxes ``(x0, y0, x1, y1)`` from the top-left corner; without
             it every name has two boxes.
         answers: question to answer of the VQA model; others are ``unknown``.
@@ -143,7 +144,7 @@ class RoutineFinding:
     advice: str | None = None
 
 
-def check_routines(path: Path, api: str = "abstract") -> list[RoutineFinding]:
+def check_routines(path: Path, api: str = DEFAULT_API) -> list[RoutineFinding]:
     """Return one finding for each routine of the file, in its order.
 
     An example runs on a grey picture or clip, and only its behaviour there is checked.

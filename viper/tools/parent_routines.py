@@ -171,6 +171,7 @@ class Tools:
         received: dict[str, Any] = {
             registry.TOOLS_PARAMETER: self,
             registry.VARIABLES_PARAMETER: {},
+            registry.RATIOS_PARAMETER: self._session.toolbox.settings.depth_ratios,
             registry.CLIENT_PARAMETER: _client(self._session),
         }
         return partial(routine.function, received[routine.receives])

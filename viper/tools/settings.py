@@ -28,6 +28,9 @@ THRESHOLD_NAMES = (
     "image_search.threshold",
 )
 
+# Routines that compare depths if a profile has calibrated their ratio.
+DEPTH_ROUTINES = ("is_on", "is_next_to")
+
 FIND_SCOPES = ("whole", "crop")
 EXISTS_CHECKS = ("detector", "detector+vqa")
 
@@ -102,6 +105,8 @@ class ToolSettings:
         crop_margin: context shown around a box, as a share of the picture's shorter side.
         crop_shape: what models see of a box: ``box``, its pixels; ``square``, a square of the
             picture around it; ``padded``, its pixels in a gray square.
+        depth_ratios: routine -> greatest ratio of the depths of two patches, calibrated on the
+            profile's pictures; a routine without one does not compare depths.
         attribute_families: words that exclude each other (colours, materials, …);
             ``verify_property`` compares a word against the others of its family.
         synonyms: word of the models -> other words for it. Tools replace these, plurals and small
@@ -119,6 +124,7 @@ class ToolSettings:
     exists_check: str = "detector"
     crop_margin: float = 0.0
     crop_shape: str = "box"
+    depth_ratios: Mapping[str, float] = field(default_factory=dict)
     attribute_families: tuple[tuple[str, ...], ...] = ()
     synonyms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     cache_entries: int = 4096
@@ -134,6 +140,11 @@ class ToolSettings:
             raise UnknownNameError("crop shape", self.crop_shape, CROP_SHAPES)
         if not 0 <= self.crop_margin <= 1:
             raise UsageError(f"crop_margin is {self.crop_margin}; expected 0 to 1")
+        for name, ratio in self.depth_ratios.items():
+            if name not in DEPTH_ROUTINES:
+                raise UnknownNameError("routine with a depth ratio", name, DEPTH_ROUTINES)
+            if not 1 <= ratio < math.inf:
+                raise UsageError(f"depth_ratios.{name} is {ratio}; expected 1 or more")
         for name, least in (("cache_entries", 0), ("cache_mb", 0), ("batch", 1)):
             if getattr(self, name) < least:
                 raise UsageError(f"{name} is {getattr(self, name)}; expected {least} or more")

@@ -85,7 +85,8 @@ class ValidationRun:
         budget: int | None = None,
         spent: int = 0,
     ) -> None:
-        self._components, self._judge, self._options = components, judge, options
+        self._components, self._judge = components, judge
+        self._options = options.changed(careful=False)
         self._journal, self._budget = journal, budget
         outcomes = read_lines(journal, ValidationOutcome, "an outcome of a try")
         self._known = {outcome.key: outcome for outcome in outcomes}
@@ -94,7 +95,7 @@ class ValidationRun:
     @property
     def shows_incorrect(self) -> bool:
         """Return whether the strategy shows incorrect demonstrations."""
-        return self._options.strategy == "plan"
+        return self._options.settings(self._components.settings).strategy == "plan"
 
     def with_demonstrations(
         self, sample: Sample, demonstrations: Sequence[PoolExample]

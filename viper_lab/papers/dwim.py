@@ -344,14 +344,12 @@ class DwimOptions:
         workflows: training samples of each seed and mode.
         checks_by: None for the language model, or for rules where the agent is a small model.
         temperature: None for that of the profile, or for :data:`TEMPERATURE` where that is 0.
-        api: None for that of the profile.
     """
 
     workflows: int
     train_split: str | None = None
     checks_by: str | None = None
     temperature: float | None = None
-    api: str | None = None
 
 
 def run_dwim(options: Options, own: DwimOptions, settings: TuneSettings) -> int:
@@ -376,7 +374,7 @@ def run_dwim(options: Options, own: DwimOptions, settings: TuneSettings) -> int:
             f"{name} would be judged on {test}, which it learns from; choose another --split or "
             "--train-split"
         )
-    profile = options.opened(api=own.api)
+    profile = options.opened()
     tuned, style = tuned_of(profile, agent_role(profile))
     scale = DwimScale(own.workflows, options.samples, tuple(range(options.seeds)), settings)
     components = profile.components()

@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 from random import Random
 
+from viper.api.registry import MORE
 from viper.api.sets import ApiEntry, api_set
 from viper.prompting.compact import (
     END_OF_PROGRAM,
@@ -254,8 +255,8 @@ def selection_pieces(sample: SelectionSample) -> list[Piece]:
 
 @cache
 def listed_entries(api: str, task: str) -> tuple[ApiEntry, ...]:
-    """Return the names that an API lists for a task."""
-    return api_set(api).entries(task)
+    """Return the names that an API, with those that are ours, lists for a task."""
+    return api_set(f"{api}+{MORE}").entries(task)
 
 
 def renamed_entry(entry: ApiEntry, mapping: Mapping[str, str]) -> ApiEntry:

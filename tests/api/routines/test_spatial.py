@@ -12,6 +12,9 @@ from tests.api.scripted import Maker, ScriptedClient
 from viper.api import ImageHandle, ImagePatch
 from viper.api.routines import spatial
 
+# As a profile calibrates them.
+RATIOS = {"is_on": 1.08, "is_next_to": 1.33}
+
 
 def box(patch: ImagePatch) -> tuple[float, float, float, float]:
     return (patch.left, patch.lower, patch.right, patch.upper)
@@ -134,11 +137,20 @@ def test_what_rests_on_another_stands_on_its_upper_part(
     ball = patch(30, 45, 50, 65)
     for depth, expected in ((5.0, True), (7.0, False)):
         client.will("compute_depth", depth, 5.0)
-        assert spatial.is_on(ball, support) is expected
-    assert not spatial.is_on(support, ball)
-    assert not spatial.is_on(patch(70, 45, 90, 65), support)
-    assert not spatial.is_on(patch(30, 60, 50, 80), support)
-    assert not spatial.is_on(support, support)
+        assert spatial.is_on(RATIOS, ball, support) is expected
+    for ratios in (RATIOS, {}):
+        assert not spatial.is_on(ratios, support, ball)
+        assert not spatial.is_on(ratios, patch(70, 45, 90, 65), support)
+        assert not spatial.is_on(ratios, patch(30, 60, 50, 80), support)
+        assert not spatial.is_on(ratios, support, support)
+
+
+def test_depths_are_compared_only_where_a_profile_calibrated_them(
+    client: ScriptedClient, patch: Maker
+) -> None:
+    assert spatial.is_on({}, patch(30, 45, 50, 65), patch(20, 10, 60, 50))
+    assert spatial.is_next_to({}, patch(10, 10, 30, 30), patch(35, 10, 55, 30))
+    assert client.calls == []
 
 
 def test_neighbours_are_near_in_the_picture_and_in_depth(
@@ -147,9 +159,9 @@ def test_neighbours_are_near_in_the_picture_and_in_depth(
     cup, saucer = patch(10, 10, 30, 30), patch(35, 10, 55, 30)
     for depth, expected in ((4.0, True), (8.0, False)):
         client.will("compute_depth", 4.0, depth)
-        assert spatial.is_next_to(cup, saucer) is expected
-    assert not spatial.is_next_to(cup, patch(60, 10, 80, 30))
-    assert not spatial.is_next_to(cup, cup)
+        assert spatial.is_next_to(RATIOS, cup, saucer) is expected
+    assert not spatial.is_next_to(RATIOS, cup, patch(60, 10, 80, 30))
+    assert not spatial.is_next_to(RATIOS, cup, cup)
 
 
 def test_between_goes_by_the_longer_way(patch: Maker) -> None:

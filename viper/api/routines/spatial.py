@@ -1,13 +1,13 @@
 """Routines on patches: choosing, measuring, sorting, and regions beside an object.
 
-Source: ``best_image_match`` and ``distance`` are ViperGPT's, the others the
-spatial routines of Stanić et al. 2024, sec. 2.2 and A.4.2, whose text gives
-names only for most; what they do on ties, borders and empty lists is ours.
+Source: ``best_image_match`` and ``distance`` are ViperGPT's; those of the API ``abstract`` are the
+spatial routines of Stanić et al. 2024, sec. 2.2 and A.4.2, whose text gives names only for most;
+what they do on ties, borders and empty lists is ours. Those of the API ``more`` are ours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import hypot
 
 from viper.api.image_patch import ImagePatch
@@ -67,7 +67,7 @@ def distance(patch_a: ImagePatch, patch_b: ImagePatch) -> float:
     return -shared / (patch_a.area + patch_b.area - shared)
 
 
-@routine(IMAGE_TASKS)
+@routine(IMAGE_TASKS, api="abstract")
 def sort_patches_left_to_right(list_patches: Sequence[ImagePatch]) -> list[ImagePatch]:
     """Sort patches from left to right.
 
@@ -83,7 +83,7 @@ def sort_patches_left_to_right(list_patches: Sequence[ImagePatch]) -> list[Image
     return sorted(list_patches, key=lambda patch: patch.horizontal_center)
 
 
-@routine(IMAGE_TASKS)
+@routine(IMAGE_TASKS, api="abstract")
 def sort_patches_bottom_to_top(list_patches: Sequence[ImagePatch]) -> list[ImagePatch]:
     """Sort patches from bottom to top.
 
@@ -99,7 +99,7 @@ def sort_patches_bottom_to_top(list_patches: Sequence[ImagePatch]) -> list[Image
     return sorted(list_patches, key=lambda patch: patch.vertical_center)
 
 
-@routine(IMAGE_TASKS, needs="depth")
+@routine(IMAGE_TASKS, api="abstract", needs="depth")
 def sort_patches_front_to_back(list_patches: Sequence[ImagePatch]) -> list[ImagePatch]:
     """Sort patches from front to back.
 
@@ -115,7 +115,7 @@ def sort_patches_front_to_back(list_patches: Sequence[ImagePatch]) -> list[Image
     return sorted(list_patches, key=lambda patch: patch.compute_depth())
 
 
-@routine(IMAGE_TASKS)
+@routine(IMAGE_TASKS, api="abstract")
 def get_middle_patch(list_patches: Sequence[ImagePatch]) -> ImagePatch | None:
     """Get the middle patch.
 
@@ -132,7 +132,7 @@ def get_middle_patch(list_patches: Sequence[ImagePatch]) -> ImagePatch | None:
     return ordered[(len(ordered) - 1) // 2] if ordered else None
 
 
-@routine(IMAGE_TASKS)
+@routine(IMAGE_TASKS, api="abstract")
 def get_patch_closest_to_anchor_object(
     list_patches: Sequence[ImagePatch], anchor_object: ImagePatch
 ) -> ImagePatch | None:
@@ -157,11 +157,11 @@ def get_patch_closest_to_anchor_object(
 
 
 @routine(IMAGE_TASKS, summary="tell whether a patch rests on another", needs="depth")
-def is_on(patch: ImagePatch, support: ImagePatch) -> bool:
+def is_on(depth_ratios: Mapping[str, float], patch: ImagePatch, support: ImagePatch) -> bool:
     """Tell whether a patch rests on another.
 
     The patch must be above the middle of the support, its lower edge on the support's upper
-    part, and it must not be behind the support.
+    part. Where depths are calibrated, it must not be behind the support.
 
     Example:
         # Is there a cat on the chair?
@@ -173,23 +173,26 @@ def is_on(patch: ImagePatch, support: ImagePatch) -> bool:
     """
     # Tolerances for boxes that a detector draws: it may cut off a lower edge (-.1), and the seat of
     # a chair is half-way up its box (.5). What stands on something is not behind it, give or take
-    # the error of its depth (1.08). Ours: the papers name no such routine.
+    # the error of its depth; only a profile whose depths were calibrated compares them.
     aside = abs(patch.horizontal_center - support.horizontal_center)
     below_top = support.upper - patch.lower
     return (
         aside < 0.4 * max(support.width, patch.width)
         and -0.1 * support.height < below_top < 0.5 * support.height
         and patch.vertical_center > support.vertical_center + 0.3 * support.height
-        and patch.compute_depth() < 1.08 * support.compute_depth()
+        and (
+            "is_on" not in depth_ratios
+            or patch.compute_depth() < depth_ratios["is_on"] * support.compute_depth()
+        )
     )
 
 
 @routine(IMAGE_TASKS, summary="tell whether two patches are side by side", needs="depth")
-def is_next_to(patch: ImagePatch, other: ImagePatch) -> bool:
+def is_next_to(depth_ratios: Mapping[str, float], patch: ImagePatch, other: ImagePatch) -> bool:
     """Tell whether two patches are next to each other.
 
-    The gap between them is at most two thirds of their mean width, and their depths differ by
-    less than a third. A patch is not next to itself.
+    The gap between them is at most two thirds of their mean width. Where depths are
+    calibrated, they must be similar. A patch is not next to itself.
 
     Example:
         # How many chairs are next to the table?
@@ -203,8 +206,10 @@ def is_next_to(patch: ImagePatch, other: ImagePatch) -> bool:
     # Below -.5 both are boxes of one object (see ``distance``).
     if gap < -0.5 or gap > (patch.width + other.width) / 3:
         return False
+    if "is_next_to" not in depth_ratios:
+        return True
     near, far = sorted((patch.compute_depth(), other.compute_depth()))
-    return far <= 1.33 * near
+    return far <= depth_ratios["is_next_to"] * near
 
 
 @routine(IMAGE_TASKS, summary="tell whether a patch is between two others")
@@ -232,7 +237,7 @@ def is_between(patch: ImagePatch, first: ImagePatch, second: ImagePatch) -> bool
     return along[0] < patch.vertical_center < along[1]
 
 
-@routine(IMAGE_TASKS, summary="region left of a patch")
+@routine(IMAGE_TASKS, api="abstract", summary="region left of a patch")
 def get_patch_left_of(patch: ImagePatch) -> ImagePatch:
     """Return the region left of a patch.
 
@@ -250,7 +255,7 @@ def get_patch_left_of(patch: ImagePatch) -> ImagePatch:
     return patch._whole_image()._strip(right=patch.left)
 
 
-@routine(IMAGE_TASKS, summary="region right of a patch")
+@routine(IMAGE_TASKS, api="abstract", summary="region right of a patch")
 def get_patch_right_of(patch: ImagePatch) -> ImagePatch:
     """Return the region right of a patch.
 
@@ -267,7 +272,7 @@ def get_patch_right_of(patch: ImagePatch) -> ImagePatch:
     return patch._whole_image()._strip(left=patch.right)
 
 
-@routine(IMAGE_TASKS, summary="region above a patch")
+@routine(IMAGE_TASKS, api="abstract", summary="region above a patch")
 def get_patch_above_of(patch: ImagePatch) -> ImagePatch:
     """Return the region above a patch.
 
@@ -285,7 +290,7 @@ def get_patch_above_of(patch: ImagePatch) -> ImagePatch:
     return patch._whole_image()._strip(lower=patch.upper)
 
 
-@routine(IMAGE_TASKS, summary="region below a patch")
+@routine(IMAGE_TASKS, api="abstract", summary="region below a patch")
 def get_patch_below_of(patch: ImagePatch) -> ImagePatch:
     """Return the region below a patch.
 
@@ -302,7 +307,7 @@ def get_patch_below_of(patch: ImagePatch) -> ImagePatch:
     return patch._whole_image()._strip(upper=patch.lower)
 
 
-@routine(IMAGE_TASKS, summary="region around a patch")
+@routine(IMAGE_TASKS, api="abstract", summary="region around a patch")
 def get_patch_around_of(patch: ImagePatch) -> ImagePatch:
     """Return the region around a patch.
 

@@ -16,7 +16,7 @@ _NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|[-+]?\.\d+")
 _NUMBER_WORDS = {**NUMBER_WORDS, "no": 0, "none": 0, "nothing": 0, "a": 1, "an": 1}
 
 
-@routine((*ANSWER_TASKS, "choice"), api="vipergpt")
+@routine(("choice",), api="vipergpt", more=ANSWER_TASKS)
 def bool_to_yesno(bool_answer: bool) -> str:
     """Turn a truth value into yes or no.
 
@@ -50,7 +50,7 @@ def llm_query(
     return str(call("llm_query", text(question, "question"), context, bool(long_answer)))
 
 
-@routine(ANSWER_TASKS, api="vipergpt", needs="text")
+@routine(ANSWER_TASKS, needs="text")
 def process_guesses(call: Caller, question: str, guesses: Sequence[str]) -> str:
     """Settle several guesses into one.
 
@@ -73,7 +73,7 @@ def process_guesses(call: Caller, question: str, guesses: Sequence[str]) -> str:
     return str(call("process_guesses", question, candidates))
 
 
-@routine(ANSWER_TASKS, api="vipergpt")
+@routine(ANSWER_TASKS)
 def coerce_to_numeric(string: str) -> float:
     """Read a number from text.
 

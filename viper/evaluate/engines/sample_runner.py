@@ -191,6 +191,7 @@ class SampleRunner:
             yield self._score(item, trace, seconds, result.picture)
             return
         components = self.reasoner.components
+        settings = self.options.settings(components.settings)
         broken = Trace(
             query=sample.query,
             task=sample.task,
@@ -200,9 +201,9 @@ class SampleRunner:
             trials=tuple(trials),
             usage=meter.snapshot(),
             seconds=seconds,
-            strategy=self.options.strategy,
+            strategy=settings.strategy,
             profile=components.profile_name,
-            api=self.options.api or components.settings.api,
+            api=settings.api,
             seed=item.seed,
         )
         yield self._score(item, broken, seconds)

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
-from viper.agreement import is_correct, normalise_answer
+from viper.agreement import is_correct, match_tags, normalise_answer
 from viper.data.sample import Sample
 from viper.evaluate.intervals import Estimate, proportion, ratio
 from viper.evaluate.metrics import Metric
-from viper.evaluate.metrics.boxes import Grounding, Tagging, ground_correct, match_tags
+from viper.evaluate.metrics.boxes import Grounding, Tagging, ground_correct
 from viper.evaluate.metrics.figures import (
     Figures,
     beside,

@@ -100,7 +100,8 @@ class DemoRun:
         components = reasoner.components
         settings = components.settings.flat()
         api = settings.pop("api")
-        del settings["seed"]  # of the run, below
+        for name in ("seed", "strategy"):  # of the run, below
+            del settings[name]
         manifest = Manifest(
             set=SetDescription(KEPT_SET, None, SEED, None, 0, samples_hash(())),
             metric=METRIC,

@@ -92,8 +92,8 @@ def predictions_text(metric: str, rows: Iterable[SampleResult]) -> str:
         answer = "" if row.prediction is None else str(row.prediction.value)
         entries.append({id_key: int(row.sample_id) if is_number else row.sample_id, key: answer})
     if metric == "infoseek":
-        return "".join(f"{json.dumps(entry, ensure_ascii=False)}\n" for entry in entries)
-    return json.dumps(entries, ensure_ascii=False) + "\n"
+        return "".join(f"{json.dumps(entry)}\n" for entry in entries)
+    return json.dumps(entries) + "\n"
 
 
 def key_of(metric: str) -> Callable[[str], str]:

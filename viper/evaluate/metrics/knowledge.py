@@ -44,7 +44,7 @@ you're you've
 #
 # Source: the VQA challenge's list. Those whose misspelling is a word of its own (its, were, shed,
 # well, ill) are not in it; neither are those with I, which its code never reaches, comparing
-# capitals with lower case. It takes the apostrophe from one word.
+# capitals with lower case. The list takes the apostrophe away from one word, somebody'd.
 _CONTRACTIONS = {
     word[:place] + word[place + 1 :]: word
     for word in _PROPER.split()
@@ -189,7 +189,7 @@ class InfoSeekAccuracy:
     makes it slightly too wide. ``accuracy`` and ``final`` are those of the official scorer.
 
     ``vqa_accuracy`` compares texts and dates in the VQA challenge's form, which is the metric that
-    Chen et al. 2023 and AVIS (Hu et al. 2023, sec. 4.1) name; numbers count by range as before.
+    Chen et al. 2023 and AVIS (Hu et al. 2023, sec. 4) name; numbers count by range as before.
     Differs: both sides are processed, because annotated names have capitals, and one accepted
     answer is enough, because an annotation is not the vote of an annotator.
     """

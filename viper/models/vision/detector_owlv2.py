@@ -230,17 +230,21 @@ class Owlv2Detector(Checkpoint):
 
     def _decoder_states(self, encoding: Owlv2Encoding) -> Tensor:
         """Return the input ``[1, P + 1, W]`` of the last layers."""
-        inputs: list[Any] = []
-        layers = self._model.owlv2.vision_model.encoder.layers[-DECODER_LAYERS:]
-        hook = layers[0].register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
+        vision = self._model.owlv2.vision_model
+        last = (vision.pre_layernorm, *vision.encoder.layers[:-DECODER_LAYERS])[-1]
+        with torch.no_grad():  # not inference mode, whose tensors take part in no training
+            return self._watched(last, [encoding.kept])[1]
+
+    def _watched(self, module: Any, pictures: Sequence[Pixels]) -> tuple[Tensor, Tensor]:
+        """Run the image tower. Return its grid, and the output of one of its modules."""
+        outputs: list[Any] = []
+        hook = module.register_forward_hook(lambda _module, _inputs, out: outputs.append(out))
         try:
-            with torch.no_grad():  # not inference mode, whose tensors take part in no training
-                batch = preprocess(self._processor.image_processor, [encoding.kept])
-                self._model.image_embedder(**self._fitted(batch))
+            batch = self._fitted(preprocess(self._processor.image_processor, pictures))
+            grid, _ = self._model.image_embedder(**batch)
         finally:
             hook.remove()
-        states: Tensor = inputs[0]
-        return states
+        return grid, outputs[0] if isinstance(outputs[0], torch.Tensor) else outputs[0][0]
 
     def _scored_patches(
         self, encoding: Owlv2Encoding, phrase: str, prompts: Sequence[LearnedPrompt]
@@ -299,18 +303,9 @@ class Owlv2Detector(Checkpoint):
         scaled = boxes * (kept.shape[1] / encoding.size[1])
         # Without boxes the whole picture runs through, to get the width of the features.
         cuts = [second_look.cut_out(kept, box, side) for box in scaled] or [kept]
-        batch = self._fitted(preprocess(self._processor.image_processor, cuts))
-        outputs: list[Any] = []
         layers = self._model.owlv2.vision_model.encoder.layers
-        hook = layers[(len(layers) - 1) // 2].register_forward_hook(
-            lambda _layer, _inputs, output: outputs.append(output)
-        )
-        try:
-            with torch.inference_mode():
-                grid, _ = self._model.image_embedder(**batch)
-        finally:
-            hook.remove()
-        middle = outputs[0] if isinstance(outputs[0], torch.Tensor) else outputs[0][0]
+        with torch.inference_mode():
+            grid, middle = self._watched(layers[(len(layers) - 1) // 2], cuts)
         return second_look.patch_features(middle[:, 1:], grid.flatten(1, 2))[: len(boxes)]
 
     def _scores(self, encoding: Owlv2Encoding, phrases: Sequence[str]) -> Floats:

@@ -80,6 +80,7 @@ def test_another_line_into_the_same_folder_is_refused(learn: list[str], capsys: 
     [
         (["--tools", "loc,legs"], "'legs'"),
         (["--tools", "loc", "--annotated", "lvis"], "--annotated-root"),
+        (["--tools", "loc", "--annotated", "nowhere.json"], "nowhere.json: no such file"),
         (["--tools", "match", "--pictures", "nowhere"], "a folder of pictures"),
         (["--strategy", "guess"], "'guess'"),
     ],

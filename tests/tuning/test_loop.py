@@ -190,9 +190,7 @@ def test_a_concept_is_learned_once_and_known_from_then_on(
     assert not lessons[1].updates and lessons[1].score == 1.0
 
 
-def test_the_form_of_the_prompts_is_a_setting(
-    tmp_path: Path, tuners: dict[str, FakeTuner]
-) -> None:
+def test_the_form_of_the_prompts_is_a_setting(tmp_path: Path, tuners: dict[str, FakeTuner]) -> None:
     tuners["loc-decoder"] = FakeTuner("detector", "loc")
     with Stand(tmp_path) as stand:
         stand.updates.settings = replace(stand.updates.settings, decoder=True)

@@ -38,11 +38,11 @@ from viper.tuning.loop import LearningLoop, LearningProgress
 from viper.tuning.soft_prompts.base import TOOLS
 from viper.tuning.tool_training import Memory, TrainedFiles
 from viper.tuning.tool_updates import UpdateSettings
-from viper.tuning.wiring import Data, default_data, learner_for, origin_of
+from viper.tuning.wiring import learner_for, origin_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class LearnOptions(cli.ProfileChoice):
+class LearnOptions(cli.TrainingData, cli.ProfileChoice):
     """Options of ``viper learn``."""
 
     # fmt: off
@@ -67,8 +67,8 @@ class LearnOptions(cli.ProfileChoice):
         help="Treat the samples as a stream: the score counts the first answers, before learning.")
     background: bool = cli.option("--background", section="Samples",
         help="Learn in a second thread while the next samples are answered.")
-    reflection: Literal["intervention", "llm", "both", "none"] | None = cli.option("--reflector",
-        section="Reflection",
+    reflection: str | None = cli.option("--reflector", section="Reflection",
+        type=click.Choice(("intervention", "llm", "both", "none")),
         help="Method that finds the fault: intervention changes tool results, llm asks the "
              "language model, which also reads comments. By default the profile's.")
     probe: bool = cli.option("--probe/--no-probe", default=True, section="Reflection",
@@ -86,18 +86,6 @@ class LearnOptions(cli.ProfileChoice):
     decoder: bool = cli.option("--decoder", section="Updates",
         help="Teach loc and seg by vectors beside the inputs of the model's decoder, as CLOVA "
              "does, instead of by linear probes.")
-    annotated: str = cli.option("--annotated", metavar="world|lvis|none", default=default_data,
-        show_default="world", section="Training images",
-        help="Source of boxes and masks of concepts, for loc and seg.")
-    annotated_root: Path | None = cli.option("--annotated-root", metavar="DIR",
-        section="Training images", help="Folder that holds the official files of LVIS.")
-    pictures: str = cli.option("--pictures", metavar="world|none|DIR|FILE.toml",
-        default=default_data, show_default="world", section="Training images",
-        help="Source of images of concepts, for match and replace: the embedded world, a folder, "
-             "or a web search that FILE.toml describes.")
-    positives: int = cli.option("--positives", type=click.IntRange(2), metavar="N", default=7,
-        section="Training images",
-        help="Maximum number of images of a concept; loc takes up to 200, seg 50, the others 7.")
     api: str | None = cli.given_by(cli.api_option)
     # fmt: on
 
@@ -126,13 +114,12 @@ def learner_of(
                 raise UnknownNameError("tool that can be taught", name, TOOLS)
         limits = (options.updates, options.tries, options.probe, validate, seed, options.decoder)
         tools = UpdateSettings(frozenset(only) or None, *limits)
-    sources = (options.annotated, options.annotated_root, options.pictures, options.positives)
     correct, incorrect = (polarity in ("all", each) for each in ("correct", "incorrect"))
     learner = learner_for(
         reasoner.components,
         state_dir(profile.state),
-        Data(*sources, seed),
-        reflection=options.reflection,
+        options.data(seed),
+        reflection=options.reflection or profile.document.run.reflector,
         settings=LearnSettings(correct, incorrect, validate),
         tools=tools,
         origin=origin_of(reasoner.components, *of),
@@ -232,7 +219,6 @@ def _learn_from_feedback(run: Path, options: LearnOptions) -> int:
     with RunStore.read(run) as store:
         manifest = store.manifest
     profile = replace(cli.open_profile(options), learned=True)
-    options = replace(options, reflection=options.reflection or profile.document.run.reflector)
     cancel = threading.Event()
 
     def unreadable(remark: Unreadable) -> None:

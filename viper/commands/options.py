@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from viper.models.media import Media
     from viper.profiles.wiring import Profile
     from viper.reasoner import Reasoner
+    from viper.tuning.wiring import Data
 
 PROGRAMS, EXAMPLES, LIMITS, WORKERS = "Programs", "Examples", "Limits", "Workers"
 MACHINE, OUTPUT = "Models and machine", "Output"
@@ -228,7 +229,9 @@ def options_as(kind: type[Any]) -> Decorator:
     def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
         def call(*objects: Any, **values: Any) -> Any:
-            before = {p: _written_at(p) for p in _check_outputs(click.get_current_context())}
+            context = click.get_current_context()
+            is_first = context.meta.setdefault("viper.options", call) is call  # of several objects
+            before = {p: _written_at(p) for p in (_check_outputs(context) if is_first else ())}
             given = {}
             for name, added in parameters.items():
                 several = {parameter: values.pop(parameter) for parameter in added}
@@ -337,6 +340,41 @@ class DataTrust:
         help="Run the files of routines and the backends that the data name, outside the sandbox, "
              "as if they were your own. Without it, data run no code of theirs.")
     # fmt: on
+
+
+def _default_data() -> str:
+    from viper.tuning.wiring import default_data
+
+    return default_data()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingData:
+    """Training pictures: ``--annotated --annotated-root --pictures --positives``."""
+
+    # fmt: off
+    annotated: str = option("--annotated", metavar="world|lvis|FILE.json|none",
+        default=_default_data, show_default="world", section="Training images",
+        help="Source of boxes and masks of concepts, for loc and seg: the embedded world, LVIS, or "
+             "a file in COCO's form.")
+    annotated_root: Path | None = option("--annotated-root", metavar="DIR",
+        section="Training images", help="Folder that holds the official files of LVIS, or the "
+        "pictures of FILE.json; by default images beside it, else its own folder.")
+    pictures: str = option("--pictures", metavar="world|none|DIR|FILE.toml",
+        default=_default_data, show_default="world", section="Training images",
+        help="Source of images of concepts, for match and replace: the embedded world, a folder, "
+             "or a web search that FILE.toml describes.")
+    positives: int = option("--positives", type=click.IntRange(2), metavar="N", default=7,
+        section="Training images",
+        help="Maximum number of images of a concept; loc takes up to 200, seg 50, the others 7.")
+    # fmt: on
+
+    def data(self, seed: int = 0) -> Data:
+        """Return the sources that the options name."""
+        from viper.tuning.wiring import Data
+
+        root = self.annotated_root
+        return Data(self.annotated, root, self.pictures, self.positives, seed)
 
 
 @dataclass(frozen=True, kw_only=True)

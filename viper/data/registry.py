@@ -52,11 +52,12 @@ def named_like(splits: Sequence[str], name: str) -> str | None:
     return next((split for split in splits if split.startswith(name)), None)
 
 
-def training_split(name: str, *, alike: bool = False) -> str:
+def training_split(name: str, *, alike: bool = False, option: str = "--split") -> str:
     """Return the split ``train`` of a set, or its only split.
 
     Args:
         alike: else the first that begins so, see :func:`named_like`.
+        option: names another split; for the message.
 
     Raises:
         UsageError: there are several splits, none of them for training.
@@ -67,8 +68,8 @@ def training_split(name: str, *, alike: bool = False) -> str:
         return split
     if len(splits) > 1:
         raise UsageError(
-            f"{name} has no split train; choose one of {', '.join(splits)} with --split, and do "
-            "not judge by it afterwards"
+            f"{name} has no split train; choose one of {', '.join(splits)} with {option}, and "
+            "do not judge by it afterwards"
         )
     return splits[0]
 
@@ -125,3 +126,11 @@ def choose(samples: Sequence[Sample], limit: int | None, seed: int) -> list[Samp
 
     ranked = sorted(range(len(samples)), key=rank)
     return [samples[index] for index in sorted(ranked[: max(0, limit)])]
+
+
+def is_held_back(picture_id: int | str) -> bool:
+    """Return whether a picture is one of the third that judges and that nothing is learned from.
+
+    Depends on the picture's id in its annotation file alone: SHA-256, a multiple of 3.
+    """
+    return int.from_bytes(hashlib.sha256(str(picture_id).encode()).digest()) % 3 == 0

@@ -1,19 +1,21 @@
-"""LVIS: photographs of COCO with boxes and outlines of some 1,200 categories.
+"""LVIS and files in COCO's form: photographs with boxes and outlines of named categories.
 
-`Lvis` reads and checks the whole annotation file once; `samples` finds the category of a concept
-(`CategoryNames.find`), draws its pictures and builds each with all annotations.
+`CocoStore` reads and checks a whole annotation file once; `samples` finds the category of a concept
+(`CategoryNames.find`), draws its pictures and builds each with all annotations. `Lvis` finds the
+file of LVIS, which has some 1,200 categories.
 
-Files, as https://www.lvisdataset.org lays them out: ``annotations/lvis_v1_train.json`` (or beside
-the pictures' folders), a JSON object of ``categories`` with ``name`` and ``synonyms``;
+Files of LVIS, as https://www.lvisdataset.org lays them out: ``annotations/lvis_v1_train.json`` (or
+beside the pictures' folders), a JSON object of ``categories`` with ``name`` and ``synonyms``;
 ``annotations`` with ``bbox`` [x, y, width, height] and ``segmentation``; ``images`` with
 ``coco_url``, ``neg_category_ids`` and ``not_exhaustive_category_ids``. Pictures are COCO's, in
 ``train2017/`` and ``val2017/``; the validation part has pictures of both.
 
 It is no set of questions but a store of things to learn from
-(:class:`viper.tuning.training_data.AnnotatedStore`). A category was looked for in some pictures
+(:class:`viper.tuning.training_data.AnnotatedStore`). LVIS looked for a category in some pictures
 only: it is known to be absent where ``neg_category_ids`` says so, and elsewhere nothing is known.
+COCO looked for all categories in all pictures, and writes ``iscrowd`` where a group has one box.
 
-Source: Gupta, Dollar and Girshick, CVPR 2019.
+Source: Gupta, Dollar and Girshick, CVPR 2019; Lin et al., ECCV 2014.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import itertools
 import random
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -113,34 +115,42 @@ class _Thing(NamedTuple):
 
 
 class _Picture(NamedTuple):
-    """One picture of the file, with its categories by id."""
+    """One picture of the file, with its categories by id; ``absent`` is None where all others are.
+
+    ``incomplete`` grows by the categories of which a group has one box.
+    """
 
     file: str
     width: int
     height: int
-    absent: list[int]
+    absent: list[int] | None
     incomplete: list[int]
 
 
-class Lvis:
-    """One part of LVIS as a store of annotated pictures, held in memory.
+class CocoStore:
+    """An annotation file as a store of annotated pictures, held in memory.
 
     Args:
-        root: the folder of the official files.
-        split: ``train`` or ``val``.
+        source: the file.
+        pictures: folder of the pictures; by default ``images`` beside the file if there is one,
+            else the folder of the file.
+        name: of the store, in evidence.
+        leave_out: names of pictures, without their folders, that are never drawn.
 
     Raises:
-        UnknownNameError: no such split.
-        DataError: the annotation file is missing, broken, or not in LVIS's layout.
+        DataError: the file is missing, broken, or not in the layout.
     """
 
-    def __init__(self, root: Path, split: str = "train") -> None:
-        if split not in SPLITS:
-            raise UnknownNameError("split of lvis", split, SPLITS)
-        self.name = f"lvis:{split}"
-        name = f"lvis_v1_{split}.json"
-        folder = "annotations/" if not (root / name).is_file() else ""
-        self._source = SourceFile(root, folder + name, ORIGIN)
+    def __init__(
+        self,
+        source: SourceFile,
+        pictures: Path | None = None,
+        name: str = "coco",
+        leave_out: Collection[str] = (),
+    ) -> None:
+        self.name, self._source = name, source
+        beside = source.path.parent / "images"
+        self.folder = pictures or (beside if beside.is_dir() else source.path.parent)
         document = Record.of(self._source.read_json(_with_packed_polygons), self._source, "")
         categories = [_category(number, each) for number, each in _by_id(document, "categories")]
         self._names = CategoryNames(sorted(categories, key=lambda each: each.category_id))
@@ -153,6 +163,9 @@ class Lvis:
             if outline is not None and not isinstance(outline, list | dict):
                 raise each.wrong("segmentation", "polygons or runs")
             thing = _Thing(number, each.whole("category_id"), each.coco_box("bbox"), outline)
+            if each.values.get("iscrowd") == 1 and image in self._pictures:
+                self._pictures[image].incomplete.append(thing.category)
+                continue
             if image not in self._pictures or thing.category not in self._by_id:
                 raise self._source.wrong(
                     f" annotation {number}",
@@ -161,7 +174,13 @@ class Lvis:
                     "ids of the same file",
                 )
             self._things[image].append(thing)
-            self._shown_in[thing.category].add(image)
+            if PurePosixPath(self._pictures[image].file).name not in leave_out:
+                self._shown_in[thing.category].add(image)
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Return the picture's file below ``folder`` for each id of :meth:`samples`."""
+        return {f"{self.name}:{number}": each.file for number, each in self._pictures.items()}
 
     def vocabulary(self) -> Sequence[str]:
         """Return the usual names of all categories, in the order of their ids."""
@@ -189,19 +208,21 @@ class Lvis:
         random.Random(f"{seed}:{category.category_id}").shuffle(ranked)
         # pictures that may lack boxes come last
         ranked.sort(key=lambda image: category.category_id in self._pictures[image].incomplete)
-        files = {image: self._source.root / self._pictures[image].file for image in ranked}
+        files = {image: self.folder / self._pictures[image].file for image in ranked}
         there = (image for image in ranked if files[image].is_file())
         pictures = (self._annotated(image, category) for image in there)
         chosen = list(itertools.islice((each for each in pictures if each.positives), limit))
         if ranked and not chosen:
+            todo = f"they come from {PICTURES}" if self._source.origin else "name their folder"
             raise DataError(
                 f"{files[ranked[0]]}: no such picture, nor any other of "
-                f"{len(ranked):,} of {category.labels[0]!r}; they come from {PICTURES}"
+                f"{len(ranked):,} of {category.labels[0]!r}; {todo}"
             )
         return chosen
 
     def _annotated(self, image: int, category: Category) -> AnnotatedPicture:
         file, width, height, absent, incomplete = self._pictures[image]
+        shown = {*incomplete, *(thing.category for thing in self._things[image])}
         things: list[Annotation] = []
         positives: list[int] = []
         for thing in sorted(self._things[image], key=lambda each: each.number):
@@ -217,12 +238,12 @@ class Lvis:
             category.labels[0],
             tuple(things),
             tuple(positives),
-            self._labels(absent),
-            partial(_read, self._source.root / file, height, width),
+            self._labels(self._by_id.keys() - shown if absent is None else absent),
+            partial(_read, self.folder / file, height, width),
             self._labels(incomplete),
         )
 
-    def _labels(self, ids: Sequence[int]) -> frozenset[str]:
+    def _labels(self, ids: Iterable[int]) -> frozenset[str]:
         return frozenset(self._by_id[each].labels[0] for each in ids if each in self._by_id)
 
     def _mask(self, thing: _Thing, height: int, width: int) -> Mask:
@@ -232,6 +253,28 @@ class Lvis:
             raise self._source.wrong(
                 f" annotation {thing.number}", str(error), "an outline as COCO writes it"
             ) from None
+
+
+class Lvis(CocoStore):
+    """One part of LVIS.
+
+    Args:
+        root: the folder of the official files.
+        split: ``train`` or ``val``.
+        leave_out: as of :class:`CocoStore`.
+
+    Raises:
+        UnknownNameError: no such split.
+        DataError: the annotation file is missing, broken, or not in LVIS's layout.
+    """
+
+    def __init__(self, root: Path, split: str = "train", leave_out: Collection[str] = ()) -> None:
+        if split not in SPLITS:
+            raise UnknownNameError("split of lvis", split, SPLITS)
+        name = f"lvis_v1_{split}.json"
+        folder = "annotations/" if not (root / name).is_file() else ""
+        source = SourceFile(root, folder + name, ORIGIN)
+        super().__init__(source, root, f"lvis:{split}", leave_out)
 
 
 def _with_packed_polygons(value: dict[str, Any]) -> dict[str, Any]:
@@ -248,7 +291,7 @@ def _by_id(document: Record, member: str) -> Iterator[tuple[int, Record]]:
     source, ids = document.source, set[int]()
     values = document.values.get(member)
     if not values:
-        raise source.wrong("", f"has no {member}", "LVIS's images, annotations and categories")
+        raise source.wrong("", f"has no {member}", "images, annotations and categories as COCO's")
     if not isinstance(values, list):
         raise source.wrong(f" {member}", "is no list", "a list of records")
     for index, value in enumerate(values):
@@ -279,6 +322,8 @@ def _picture(record: Record) -> _Picture:
         if not isinstance(ids, list) or not all(type(each) is int for each in ids):
             raise record.wrong(key, "a list of whole numbers")
         lists.append(ids)
+    if "neg_category_ids" not in record.values:
+        return _Picture(record.file_name("file_name"), width, height, None, lists[1])
     return _Picture(_file(record), width, height, *lists)
 
 
@@ -302,6 +347,6 @@ def _read(path: Path, height: int, width: int) -> Pixels:
     if pixels.shape[:2] != (height, width):
         raise DataError(
             f"{path}: has {pixels.shape[1]} x {pixels.shape[0]} pixels where its annotations say "
-            f"{width} x {height}; get it again from {PICTURES}"
+            f"{width} x {height}; COCO's come from {PICTURES}"
         )
     return pixels

@@ -8,7 +8,7 @@ a folder is searched by words, like the web. If names contain *pyramid*, as ``py
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -33,6 +33,7 @@ class FolderSearch:
         state: the folder of the user's state, which holds the index.
         least: least cosine of text and picture in a search by similarity.
         progress: called with the processed files and all files while the index is updated.
+        leave_out: names of pictures, without their folders, that are never returned.
 
     Attributes:
         refused: files that are not pictures or cannot be read.
@@ -50,6 +51,7 @@ class FolderSearch:
         *,
         least: float = -1.0,
         progress: picture_index.Progress | None = None,
+        leave_out: Collection[str] = (),
     ) -> None:
         index = picture_index.PictureIndex(folder, matcher, state)
         self.name = f"folder:{index.folder.name}"
@@ -59,6 +61,8 @@ class FolderSearch:
         # the lower-case words of each file's name and of its folders
         stems = (name.rpartition(".")[0] or name for name in self._indexed.names)
         self._words = [_WORD.findall(stem.lower()) for stem in stems]
+        files = (name.rpartition("/")[2] for name in self._indexed.names)
+        self._offered = np.array([file not in leave_out for file in files], bool)
 
     def __len__(self) -> int:
         return len(self._indexed.names)
@@ -75,9 +79,9 @@ class FolderSearch:
         if not self._indexed.names:
             return []
         likeness = self._indexed.vectors @ self._matcher.encode_texts([text])[0]
-        named = np.array([_holds(words, text) for words in self._words])
+        named = np.array([_holds(words, text) for words in self._words]) & self._offered
         by_name = bool(named.any())
-        matches = named if by_name else likeness >= self._least
+        matches = named if by_name else (likeness >= self._least) & self._offered
         pictures: dict[str, FoundPicture] = {}
         for place in np.argsort(-likeness, kind="stable").tolist():
             name, content = self._indexed.names[place], self._indexed.contents[place]

@@ -1,8 +1,9 @@
 """Builds a learner from a profile, as :mod:`viper.profiles.wiring` builds a reasoner's components.
 
-The learner stores into the pools of the profile's state. Data comes from LVIS, from a folder of
-pictures, from a picture search on the web, or from an installed package: an entry point of the
-group ``viper.learning_data`` names an object with the methods of :class:`DrawnData`.
+The learner stores into the pools of the profile's state. Data comes from LVIS or another file in
+COCO's form, from a folder of pictures, from a picture search on the web, or from an installed
+package: an entry point of the group ``viper.learning_data`` names an object with the methods of
+:class:`DrawnData`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Literal, Protocol, get_args
 
 from viper.api.spec import api_hash
+from viper.data.source import SourceFile
 from viper.errors import UnknownNameError, UsageError
 from viper.models.vision.prompt_pool import FOLDER as PROMPTS
 from viper.models.vision.prompt_pool import PromptPool
@@ -23,7 +25,7 @@ from viper.strategies.demonstration_pool import FOLDER as DEMONSTRATIONS
 from viper.strategies.demonstration_pool import DemonstrationPool
 from viper.tuning.language_reflector import LanguageReflector
 from viper.tuning.learner import ExampleOrigin, Learner, LearnSettings
-from viper.tuning.lvis import Lvis
+from viper.tuning.lvis import CocoStore, Lvis
 from viper.tuning.picture_web import PictureService, WebSearch
 from viper.tuning.reflector import InterventionReflector, Reflector
 from viper.tuning.soft_prompts.base import Progress
@@ -48,15 +50,19 @@ class Data:
     """Sources of data for concepts.
 
     Attributes:
-        annotated: ``lvis`` (files below ``root``), ``none``, or the name of an installed package's
-            data. None uses the first installed package, else ``none``.
-        root: folder of LVIS.
+        annotated: ``lvis`` (files below ``root``), a ``.json`` file in COCO's form, ``none``, or
+            the name of an installed package's data. None uses the first installed package, else
+            ``none``.
+        root: folder of LVIS, or of the pictures of a ``.json`` file; by default ``images`` beside
+            it, else its own folder.
         pictures: a folder of pictures, a ``.toml`` file that describes a search on the web (the
             fields of :class:`viper.tuning.picture_web.PictureService`), or ``none``, a name or None
             as for ``annotated``.
         positives: most pictures of a concept. loc takes up to 200 and seg up to 50, but training
             time grows accordingly.
         seed: random seed for pictures that a package draws.
+        leave_out: names of pictures, without their folders, that nothing is learned from, because
+            they judge what was learned. A search on the web does not know them.
     """
 
     annotated: str | None = None
@@ -64,6 +70,13 @@ class Data:
     pictures: str | None = None
     positives: int = POSITIVES
     seed: int = 0
+    leave_out: frozenset[str] = frozenset()
+
+    @property
+    def is_own(self) -> bool:
+        """Return whether it is data of the user: something, and nothing that a package draws."""
+        names = {self.annotated or default_data(), self.pictures or default_data()}
+        return names != {"none"} and not names & LEARNING_DATA.installed().keys()
 
 
 class DrawnData(Protocol):
@@ -81,17 +94,12 @@ def default_data() -> str:
     return next(iter(LEARNING_DATA.installed()), "none")
 
 
-def drawn_data() -> dict[str, DrawnData]:
-    """Return the data of installed packages by name."""
-    return {name: point.load() for name, point in LEARNING_DATA.installed().items()}
-
-
 def learner_for(
     components: Components,
     state: Path,
-    data: Data,
+    data: Data | Sources,
     *,
-    reflection: Reflection = "intervention",
+    reflection: str = "intervention",
     settings: LearnSettings | None = None,
     tools: UpdateSettings | None = None,
     origin: ExampleOrigin | None = None,
@@ -103,6 +111,7 @@ def learner_for(
 
     Args:
         components: components that use the same pools, so that learning takes effect at once.
+        data: sources, open or to be opened.
         tools: settings for updating tools; None trains no tools.
         origin: origin that demonstrations record; None records the program writer and its API.
         memory: cache of trained prompts; see :class:`~viper.tuning.tool_training.ToolTrainer`.
@@ -113,14 +122,10 @@ def learner_for(
     """
     updates = None
     if tools is not None:
+        sources = data if isinstance(data, Sources) else open_sources(data, components, state)
         updates = ToolUpdates(
             components.toolbox,
-            ToolTrainer(
-                components.toolbox.models,
-                PromptPool(state / PROMPTS),
-                Sources(_store(data), _search(data, components, state), data.positives),
-                memory,
-            ),
+            ToolTrainer(components.toolbox.models, PromptPool(state / PROMPTS), sources, memory),
             tools,
             on_step,
             on_progress,
@@ -143,7 +148,7 @@ def origin_of(components: Components, set_name: str = "", split: str = "") -> Ex
     )
 
 
-def reflectors_of(components: Components, reflection: Reflection) -> list[Reflector]:
+def reflectors_of(components: Components, reflection: str) -> list[Reflector]:
     """Return the reflectors in order of use. A language model is asked globally, then locally.
 
     The language model is the profile's critic, or the program writer if there is no critic.
@@ -167,25 +172,40 @@ def reflectors_of(components: Components, reflection: Reflection) -> list[Reflec
     return reflectors
 
 
+def open_sources(data: Data, components: Components, state: Path) -> Sources:
+    """Open the sources of training data; ``state`` takes the index of a folder.
+
+    Raises:
+        UnknownNameError, UsageError, DataError, StoreError: as :func:`learner_for`.
+    """
+    return Sources(_store(data), _search(data, components, state), data.positives)
+
+
 def _store(data: Data) -> AnnotatedStore | None:
-    offers = drawn_data()
+    offers = LEARNING_DATA.installed()
     name = data.annotated or default_data()
     if name in offers:
-        return offers[name].annotated()
+        drawn: DrawnData = offers[name].load()
+        return drawn.annotated()
     if name == "none":
         return None
+    path = Path(name)
+    if path.suffix == ".json":
+        file = SourceFile(path.parent, path.name)
+        return CocoStore(file, data.root, f"coco:{path.stem}", data.leave_out)
     if name != "lvis":
-        raise UnknownNameError("annotated store", name, [*offers, "lvis", "none"])
+        raise UnknownNameError("annotated store", name, [*offers, "lvis", "none", "FILE.json"])
     if data.root is None:
         raise UsageError("LVIS has to be on this disk; name its folder with --annotated-root")
-    return Lvis(data.root)
+    return Lvis(data.root, leave_out=data.leave_out)
 
 
 def _search(data: Data, components: Components, state: Path) -> PictureSearch | None:
-    offers = drawn_data()
+    offers = LEARNING_DATA.installed()
     name = data.pictures or default_data()
     if name in offers:
-        return offers[name].pictures(data.seed)
+        drawn: DrawnData = offers[name].load()
+        return drawn.pictures(data.seed)
     if name == "none":
         return None
     path = Path(name)
@@ -199,4 +219,5 @@ def _search(data: Data, components: Components, state: Path) -> PictureSearch | 
         )
     from viper.tuning.picture_folder import FolderSearch
 
-    return FolderSearch(path, components.toolbox.models.shared("matcher"), state)
+    matcher = components.toolbox.models.shared("matcher")
+    return FolderSearch(path, matcher, state, leave_out=data.leave_out)

@@ -9,10 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 
+from viper.commands.options import TrainingData
 from viper.commands.terminal import hint_to_go_on, status
-from viper.data.registry import data_set
+from viper.data.registry import data_set, training_split
+from viper.data.sample import DrawnSet
 from viper.errors import UsageError
 from viper.evaluate.campaign import bound_arenas
 from viper.evaluate.sample_result import SampleResult
@@ -20,16 +23,17 @@ from viper.schema import to_json
 from viper.strategies.base import Components
 from viper.tuning.learner import LearnSettings
 from viper.tuning.tool_updates import UpdateSettings
-from viper.tuning.wiring import Reflection
+from viper.tuning.wiring import Data, Reflection
 from viper_lab.datasets.world import EDITIONS
 from viper_lab.papers.cell_runner import Mining
 from viper_lab.papers.clova_claims import judged
-from viper_lab.papers.clova_tools import ToolSetup, measured_tools
+from viper_lab.papers.clova_concepts import Concepts
+from viper_lab.papers.clova_tools import ToolSetup, measured_tools, tool_rows
 from viper_lab.papers.fine_tuning import figure
 from viper_lab.papers.job import print_report, second_writer, teller
-from viper_lab.papers.method_runner import Method, MethodRunner, Subject, Terms
+from viper_lab.papers.method_runner import Method, MethodRunner, Subject, Terms, plans
 from viper_lab.papers.options import Options
-from viper_lab.papers.result import Reproduction, TableCell
+from viper_lab.papers.result import Claim, Reproduction, TableCell
 from viper_lab.papers.tables import Results, Table, chain, compared, gain, stepped
 
 TITLE = "CLOVA (Gao et al. 2024)"
@@ -58,7 +62,7 @@ def reflections(has_language: bool) -> Table[Method]:
     """
     methods = [
         FULL,
-        replace(FULL, name="intervention, no probe", tools=_UNPROBED),
+        replace(FULL, name="intervention, no probe", reflection="intervention", tools=_UNPROBED),
         replace(FULL, name="probe alone, no reflection", reflection="none"),
     ]
     if has_language:
@@ -75,22 +79,39 @@ def reflections(has_language: bool) -> Table[Method]:
     return stepped("table 4", [BASELINE, *methods], [(BASELINE, method) for method in methods])
 
 
-_PLANS = FULL.options.changed(strategy="plan")
-_PLANNED = replace(FULL, name="with plans", options=_PLANS)
-_PLANNED_BASE = replace(BASELINE, name="baseline with plans", options=_PLANS)
+_PROGRAMS = FULL.options.changed(strategy="program")
+_UNPLANNED = replace(FULL, name="without plans", options=_PROGRAMS)
+_UNPLANNED_BASE = replace(BASELINE, name="baseline without plans", options=_PROGRAMS)
 
-# Table 4, its row without plans: strategy ``plan`` against ``program``.
+# Table 4, its row without plans: strategy ``program`` against ``plan``.
 PLANNING = stepped(
     "plans",
-    [BASELINE, _PLANNED_BASE, FULL, _PLANNED],
-    [(_PLANNED_BASE, _PLANNED), (FULL, _PLANNED)],
+    [BASELINE, _UNPLANNED_BASE, FULL, _UNPLANNED],
+    [(_UNPLANNED_BASE, _UNPLANNED), (_UNPLANNED, FULL)],
 )
 
-_NO_WRONG = replace(FULL, name="without incorrect cases", demonstrations=LearnSettings(True, False))
-_NO_RIGHT = replace(FULL, name="without correct cases", demonstrations=LearnSettings(False, True))
+_NO_WRONG = replace(
+    FULL,
+    name="without incorrect cases",
+    demonstrations=LearnSettings(True, False),
+    options=FULL.options.changed(incorrect_demonstrations=0),
+)
+_NO_RIGHT = replace(
+    FULL,
+    name="without correct cases",
+    demonstrations=LearnSettings(False, True),
+    options=FULL.options.changed(correct_demonstrations=0),
+)
 
-# Which demonstrations are kept.
+# Which demonstrations are kept and shown, the first ones included. Only prompts of plans and chat
+# prompts show incorrect ones: :func:`tables_for` leaves these rows out for other writers.
 CASES = compared("table 5", [FULL, _NO_WRONG, _NO_RIGHT], FULL)
+CASES_LEFT_OUT = Claim(
+    "table 5, and the row without plans",
+    None,
+    "left out: the writer knows programs only, and its prompts show no incorrect demonstrations, "
+    "so that these rows could not differ",
+)
 
 _UNCHECKED = replace(
     FULL, name="demonstrations not validated", demonstrations=LearnSettings(validate=False)
@@ -122,12 +143,13 @@ AGREED = replace(
 def vague_table(set_names: Sequence[str]) -> Table[Method]:
     """Return what demonstrations gain where only they show what a query means.
 
-    Reserved concepts are asked for explicitly, so demonstrations change nothing about them.
+    Reserved concepts are asked for explicitly, so demonstrations change nothing about them. All
+    rows write programs alone, as mining does, and begin without demonstrations.
     """
     methods, steps = [], []
     for set_name in set_names:
         before, greedy, agreed = (
-            replace(method, name=f"{method.name} ({set_name})", course=set_name)
+            replace(method, name=f"{method.name} ({set_name})", course=set_name, options=_PROGRAMS)
             for method in (BASELINE, DEMONSTRATIONS, AGREED)
         )
         methods += [before, greedy, agreed]
@@ -139,10 +161,9 @@ def tables_for(components: Components, *, has_second: bool, quick: bool) -> list
     """Return the tables that these parts can be measured by."""
     if quick:
         return [MAIN]
-    follows = components.settings.prompt_style != "compact"
-    tables = [MAIN, reflections(follows), CASES, VALIDATIONS]
-    if follows or "planner" in components.models:
-        tables.append(PLANNING)
+    tables = [MAIN, reflections(components.settings.prompt_style != "compact"), VALIDATIONS]
+    if plans(components):
+        tables += [CASES, PLANNING]
     return [*tables, SECOND] if has_second else tables
 
 
@@ -173,6 +194,19 @@ def _third(results: Sequence[SampleResult], place: int) -> Sequence[SampleResult
     return results[place * size : (place + 1) * size]
 
 
+@dataclass(frozen=True)
+class ClovaOptions:
+    """Options of ``viper lab reproduce clova`` alone; see its help."""
+
+    stream: int
+    start: int
+    questions: int
+    stream_split: str | None
+    concepts: str | None
+    second: str | None
+    training: TrainingData
+
+
 def reproduce_clova(
     runner: MethodRunner,
     tables: Sequence[Table[Method]],
@@ -180,23 +214,30 @@ def reproduce_clova(
     split: str = "test",
     *,
     quick: bool,
+    concepts: Concepts | None = None,
 ) -> Reproduction:
     """Compute every learning and answering step that is not stored yet, then judge the claims.
 
     Args:
-        count: questions to each tool about each concept; 0: tools are not measured.
+        count: questions to each tool about each reserved concept; 0: tools are not measured.
         split: of the scenes that tools are asked about.
+        concepts: of an annotation file, on which the detector is measured.
     """
     results = Results(quick)
     subjects = [subject for subject in runner.subjects if not subject.course]
     vague = [subject for subject in runner.subjects if subject.course]
-    toolbox, folder = runner.writers["main"].toolbox, runner.folder / "tools"
-    seeds, tools = runner.scale.seeds, None
+    writer, folder = runner.writers["main"], runner.folder / "tools"
+    toolbox, seeds, tools = writer.toolbox, runner.scale.seeds, None
     if count:
-        asked = ToolSetup("", 0, count, split=split)
+        asked = ToolSetup("", 0, count, runner.scale.data.positives, split=split)
         tools = measured_tools(toolbox, asked, folder, seeds, runner.say, quick=quick)
         results.rows += tools.entries
         results.gains += tools.gains
+    if concepts is not None:
+        taught = [concepts.detector(runner, seed) for seed in seeds]
+        rows, gains = tool_rows([taught], "the detector, on pictures held back")
+        results.rows += rows
+        results.gains += gains
     for table in tables:
         results.measure(runner, table, subjects)
     if not quick:
@@ -211,52 +252,83 @@ def reproduce_clova(
     ]
     return results.judged(
         TITLE,
-        judged(ended, tools, quick=quick),
+        [*judged(ended, tools, quick=quick), *([] if quick or plans(writer) else [CASES_LEFT_OUT])],
         runner.model_ids(),
         seeds,
         stream=runner.scale.stream,
         samples=runner.scale.samples,
-        **{"questions about each concept": count},
+        **{"questions about each concept": count, "first demonstrations": runner.scale.start},
     )
 
 
-def run_clova(
-    options: Options, stream: int, questions: int, stream_split: str, second: str | None
-) -> int:
+def run_clova(options: Options, own: ClovaOptions) -> int:
     """Run ``viper lab reproduce clova``; the exit code.
 
     Raises:
-        UsageError: what is answered is learned from.
+        UsageError: what is answered is learned from, or nothing is given to learn from.
     """
     bound_arenas()
-    if options.is_world:
-        split = options.split or "test"
-        subjects = [
-            Subject("new", "world-reserved", f"{split}:new", "train:new"),
-            Subject("old", "world-reserved", f"{split}:old"),
-        ]
-        if not options.quick:
-            subjects += [
-                Subject(name, name, split, "train", course=name)
-                for name in (f"world-{edition}" for edition in EDITIONS)
-            ]
-    else:
-        split = options.split or data_set(options.set_name).splits[0]
-        if split == stream_split:
-            raise UsageError(
-                f"{options.set_name} would be judged on {split}, which it learns from; choose "
-                "another --split or --stream-split"
-            )
-        subjects = [Subject(options.set_name, options.set_name, split, stream_split, options.root)]
+    subjects, data, concepts = _parts(options, own)
     with status("opening the profile"):
         main = options.opened().components()
-        others = {} if options.quick else second_writer(options, second, main)
+        others = {} if options.quick else second_writer(options, own.second, main)
     tables = tables_for(main, has_second=bool(others), quick=options.quick)
-    terms = Terms(stream, options.samples, tuple(range(options.seeds)))
+    terms = Terms(own.stream, options.samples, tuple(range(options.seeds)), own.start, data)
     document, writers = to_json(options.opened().document), {"main": main, **others}
     runner = MethodRunner(writers, document, options.out, terms, subjects, teller())
     began = time.monotonic()
     with closing(runner), hint_to_go_on():
-        count = questions if options.is_world else 0
-        reproduction = reproduce_clova(runner, tables, count, split, quick=options.quick)
+        count, split = own.questions if options.is_world else 0, options.split or "test"
+        reproduction = reproduce_clova(
+            runner, tables, count, split, quick=options.quick, concepts=concepts
+        )
     return print_report(reproduction, options, began)
+
+
+def _parts(options: Options, own: ClovaOptions) -> tuple[list[Subject], Data, Concepts | None]:
+    """Return the parts of the data, the training pictures, and the concepts of FILE.json."""
+    name, data = options.set_name, own.training.data()
+    has_boxes = name.endswith(".json")
+    names = [each.strip() for each in (own.concepts or "").split(",") if each.strip()]
+    if bool(names) != has_boxes:
+        raise UsageError("--concepts goes with --data FILE.json, whose boxes show them; give both")
+    if options.is_world:
+        return world_subjects(options.split or "test", quick=options.quick), data, None
+    # the world's other sets draw their samples, too
+    if not data.is_own and (has_boxes or not isinstance(data_set(name), DrawnSet)):
+        raise UsageError(
+            f"{name} does not show the embedded world; name training pictures with "
+            "--annotated lvis|FILE.json|none and --pictures DIR|FILE.toml|none"
+        )
+    if not has_boxes:
+        return [own_subject(options, own)], data, None
+    concepts = Concepts.of(Path(name), options.root, names)
+    data = replace(data, leave_out=concepts.held_back)
+    return [concepts.subject(options.out / "questions")], data, concepts
+
+
+def world_subjects(split: str, *, quick: bool) -> list[Subject]:
+    """Return reserved concepts and known objects, and sets of vague queries unless it is quick."""
+    subjects = [
+        Subject("new", "world-reserved", f"{split}:new", "train:new"),
+        Subject("old", "world-reserved", f"{split}:old"),
+    ]
+    names = [] if quick else [f"world-{edition}" for edition in EDITIONS]
+    return subjects + [Subject(name, name, split, "train", course=name) for name in names]
+
+
+def own_subject(options: Options, own: ClovaOptions) -> Subject:
+    """Return a data set with a split to answer and another to learn from.
+
+    Raises:
+        UsageError: they are the same, or there is no split to learn from.
+    """
+    name = options.set_name
+    split = options.split or data_set(name).splits[0]
+    stream_split = own.stream_split or training_split(name, alike=True, option="--stream-split")
+    if split == stream_split:
+        raise UsageError(
+            f"{name} would be judged on {split}, which it learns from; choose another --split or "
+            "--stream-split"
+        )
+    return Subject(name, name, split, stream_split, options.root)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.tuning.prompt_fakes import learned
+from viper.errors import UsageError
 from viper.models.media import media_from
 from viper.models.vision.prompt_pool import PromptPool
 from viper.models.vision.roles import Floats, Pixels
@@ -19,7 +20,9 @@ from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
 from viper.tools.toolbox import Toolbox
 from viper_lab.papers import clova_tools
+from viper_lab.papers.clova import own_subject
 from viper_lab.papers.clova_tools import ToolOutcome, ToolSetup, slug_of, tool_outcome
+from viper_lab.papers.method_runner import Subject
 from viper_lab.scores.concepts.measurement import ToolAnswer, whole
 
 RED = np.full((8, 8, 3), (255, 0, 0), np.uint8)
@@ -140,3 +143,28 @@ def test_outcomes_of_an_earlier_measurement_are_not_read(
     old = tmp_path / f"match-{slug_of(SETUP)}.json"
     old.write_text("{}")
     assert measured(tmp_path).same_without and old.read_text() == "{}"
+
+
+def own_of(name: str, split: str | None = None, stream_split: str | None = None) -> Subject:
+    options: Any = SimpleNamespace(set_name=name, split=split, root=Path("files"))
+    own: Any = SimpleNamespace(stream_split=stream_split)
+    return own_subject(options, own)
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "learned"),
+    [("gqa", "testdev_balanced", "train_balanced"), ("nlvr2", "dev", "train")],
+)
+def test_the_stream_is_of_the_training_split_that_the_set_has(
+    name: str, asked: str, learned: str
+) -> None:
+    subject = own_of(name)
+    assert (subject.split, subject.stream_split, subject.root) == (asked, learned, Path("files"))
+    assert own_of(name, learned, asked).stream_split == asked
+
+
+def test_a_set_without_a_training_split_names_its_splits() -> None:
+    with pytest.raises(UsageError, match="choose one of val, testA, .* with --stream-split"):
+        own_of("hub:lmms-lab/RefCOCO")
+    with pytest.raises(UsageError, match="judged on dev, which it learns from"):
+        own_of("nlvr", "dev", "dev")

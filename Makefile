@@ -12,7 +12,7 @@ VLLM_STAMP := $(VLLM_VENV)/.installed
 # vLLM pins its own torch and transformers: an environment apart, with what the package needs of
 # its own beside them.
 VLLM_BESIDE := pytest pytest-timeout RestrictedPython msgpack pyseccomp landlockpy scipy pillow \
-	av click rich platformdirs bm25s PyStemmer open_clip_torch timm cachetools tenacity pydantic
+	av click rich platformdirs bm25s PyStemmer text2num open_clip_torch timm cachetools tenacity pydantic
 
 .PHONY: demo docs test check test-browser test-vllm test-bridges lint typecheck unit light pictures \
 	install clean

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -39,6 +40,37 @@ def test_a_table_of_two_runs(runs: tuple[Path, Path]) -> None:
     assert done.return_value == 0, done.exception
     lines = done.stdout.splitlines()
     assert lines[0].split()[0] == "run" and "plan" in lines[2] and "10 (25.0%)" in lines[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "figure"),
+    [("gqa", "exact"), ("okvqa", "official_soft_accuracy"), ("infoseek", "vqa_accuracy")],
+)
+def test_the_official_figure_stands_beside_ours(tmp_path: Path, name: str, figure: str) -> None:
+    with RunStore.create(tmp_path / "run", a_manifest(metric=name)) as store:
+        for number, value in enumerate((1.0, 0.0, 0.0, 0.0)):
+            store.add(number, a_row(number, details={figure: value}))
+    header, line, *_ = ran(tmp_path / "run").stdout.splitlines()
+    ours, official = re.findall(r"0\.\d{3} \[", line)[:2]
+    assert header.index("accuracy") < header.index(figure)
+    assert (ours, official) == ("0.500 [", "0.250 [")
+
+
+def test_the_official_predictions_file_of_a_run(tmp_path: Path) -> None:
+    with RunStore.create(tmp_path / "gqa", a_manifest(metric="gqa")) as store:
+        for number in range(2):
+            store.add(number, a_row(number))
+        store.add(2, failed_row(2))
+    out = tmp_path / "testdev_predictions.json"
+    assert ran("--predictions", "--out", out, tmp_path / "gqa").return_value == 0
+    assert [entry["prediction"] for entry in json.loads(out.read_text())] == ["red", "blue", ""]
+    with RunStore.create(tmp_path / "seeds", a_manifest(metric="gqa", seeds=(0, 1))):
+        pass
+    for runs in (["seeds"], ["gqa", "gqa"]):
+        done = ran("--predictions", *(tmp_path / run for run in runs))
+        assert isinstance(done.exception, UsageError) and "one run with one seed" in str(
+            done.exception
+        )
 
 
 def test_csv_markdown_and_json(runs: tuple[Path, Path], tmp_path: Path) -> None:

@@ -138,12 +138,13 @@ def test_nextqa_counts_previous_as_next() -> None:
     }
 
 
-def test_okvqa_has_soft_accuracy_with_and_without_stems() -> None:
+def test_okvqa_has_soft_accuracy_ours_official_and_with_stems() -> None:
     one = sample("question", ("dogs",) * 2 + ("dog",) * 8)
     found = figures("okvqa", [(one, Prediction("dogs")), (one, Prediction(None)), (one, None)])
     # Two of ten agree: 0.6; as stems all ten do: 1.
     assert values(found) == {
         "soft_accuracy": pytest.approx(0.2),
+        "official_soft_accuracy": pytest.approx(0.2),
         "soft_accuracy_stemmed": pytest.approx(1 / 3),
     }
 
@@ -154,7 +155,7 @@ def test_gqa_is_broken_down_by_type() -> None:
         (sample("question", "two", groups={"structural": "query", "semantic": "rel"}), "the dog"),
     ]
     found = figures("gqa", [(one, Prediction(said)) for one, said in cases])
-    assert values(found) == {"accuracy": 0.5}
+    assert values(found) == {"accuracy": 0.5, "exact": 0.0}  # the program returned True
     assert {n: {k: e.value for k, e in g.items()} for n, g in found.groups.items()} == {
         "structural": {"query": 0.0, "verify": 1.0},
         "semantic": {"rel": 0.5},

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from viper.agreement import box_iou
-from viper.evaluate.metrics.boxes import ground_correct, match_tags
+from viper.agreement import box_iou, match_tags
+from viper.evaluate.metrics.boxes import ground_correct
 
 NUMBER = st.floats(-1e6, 1e6)
 ANY_NUMBER = st.floats() | st.floats(-10, 10)

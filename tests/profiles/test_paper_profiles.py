@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.strategies.bench import Bench, picture
+from tests.strategies.seek.test_seek import QUESTION, STRAIGHT
+from tests.strategies.seek.test_seek import Bench as SeekBench
+from tests.strategies.seek.test_seek import picture as two_lamps
 from viper.api.sets import TOOL_SETS
 from viper.errors import ProfileError
 from viper.models.llm.scripted import ScriptedLLM
@@ -72,6 +76,21 @@ def test_dwim_explores_with_the_tools_of_its_task() -> None:
     assert result.trace.strategy == "explore" and result.trace.api in TOOL_SETS
     assert result.answer is not None and result.answer.value == 2
     assert "def sort_patches" not in llm.calls[0].prompt and "def find" in llm.calls[0].prompt
+
+
+def test_avis_seeks_with_decisions_and_the_data_of_the_whole_picture() -> None:
+    llm = ScriptedLLM(STRAIGHT)
+    toolbox = SeekBench([]).reasoner.components.toolbox
+    parts = replace(load_profile("paper-avis").components(), models={"llm": llm}, toolbox=toolbox)
+    with Reasoner(parts, preload=False) as reasoner:
+        result = reasoner.run(two_lamps(), QUESTION)
+    assert result.trace.strategy == "seek"
+    assert result.answer is not None and result.answer.value == "1893"
+    assert "the whole picture: a red lamp" in result.trace.path[1]["picture"]
+    first = next(call.prompt for call in llm.calls if "You look for the answer" in call.prompt)
+    for action in ("caption", "vqa", "detect"):
+        assert len(re.findall(rf"^Next: {action}\b", first, re.MULTILINE)) == 4
+    assert {call.sampling.temperature for call in llm.calls} == {0.0}
 
 
 def test_no_paper_shows_queries_that_we_solved_by_hand() -> None:

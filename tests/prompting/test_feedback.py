@@ -41,6 +41,17 @@ def test_a_repetition_is_named() -> None:
     assert "same program" not in feedback_text(FIRST, ())
 
 
+def test_profiles_of_papers_ask_to_correct_the_program_and_others_for_another_one() -> None:
+    replies, query = [fenced("return egg"), COUNT], HOW_MANY
+    for whole, says, says_not in (
+        ("whole", "Correct your program", "Write another program"),
+        ("short", "Write another program", "Correct your program"),
+    ):
+        text = str(feedback_after(replies, query, api_text=whole)[1][-1].text)
+        assert says in text and says_not not in text
+    assert "Write another program" in feedback_text(PROSE, (), corrects=True)  # none to correct
+
+
 def test_printed_text_is_shown_from_its_end() -> None:
     printed = "".join(f"line {number}\n" for number in range(1_000))
     text = feedback_text(FailedProgram("x", FIRST.failure, stdout=printed), ())

@@ -22,6 +22,8 @@ from viper.prompting.exploring import Action, Step
 from viper.prompting.query_lines import build_query_prompt
 from viper.prompting.reflection import (
     Reflection,
+    build_acceptance_prompt,
+    build_answer_prompt,
     build_fault_prompt,
     build_global_prompt,
     build_local_prompt,
@@ -105,6 +107,8 @@ def all_prompts() -> dict[str, str]:
         "explore_check": checked(),
         "reflect_global": build_global_prompt(REFLECTION),
         "reflect_local": build_local_prompt(REFLECTION, 1),
+        "reflect_answer": build_answer_prompt(REFLECTION, 1, "it counts the handles"),
+        "reflect_accept": build_acceptance_prompt(REFLECTION, "1"),
         "reflect.compact": build_fault_prompt(REFLECTION),
         "select_letter": build_choice_prompt(
             {"scene": "two cups"}, "How many cups?", ["one", "two"]
@@ -120,7 +124,7 @@ def all_prompts() -> dict[str, str]:
             prompts[f"explore.{task}.{style}"] = explored(task, style, False)
             prompts[f"explore.{task}.{style}.last"] = explored(task, style, True)
             prompts[f"explore.{task}.whole"] = explored(task, "chat", False, Listing(whole=True))
-        prompts[f"seek_split.{style}"] = split_prompt(query, style)
+        prompts[f"seek_split.{style}"] = split_prompt(query, style, "split")
         prompts[f"seek_plan.{style}"] = plan_prompt(query, known, ACTIONS, DECISIONS, style)
         prompts[f"seek_judge.{style}"] = judge_prompt(
             query,
@@ -128,7 +132,12 @@ def all_prompts() -> dict[str, str]:
             Decision("text_search", "blue vase"),
             ["Blue vases: made by Ann.", "Green vases: made by Bob."],
             style,
+            "knowledge",
         )
+        prompts[f"seek_sequence.{style}"] = short_answer_prompt(
+            query, known, style, "sequence", "sequence"
+        )
+        prompts[f"seek_memory.{style}"] = short_answer_prompt(query, (), style, "memory")
         prompts[f"seek_answer.{style}"] = short_answer_prompt(query, known, style)
         prompts[f"select.{style}"] = build_select_prompt(
             {"scene": "two cups"}, "How many cups?", ["one", "two"], style

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +15,10 @@ from tests.strategies.bench import HEIGHT, WIDTH, Bench, picture
 from viper import Reasoner, load_profile
 from viper.embedded import MEDIA
 from viper.errors import UsageError
+from viper.models.media import Media, write_mp4
 from viper.record import result_record
 from viper.strategies import STRATEGIES, strategy
+from viper.strategies.end_to_end import MOST_CAPTIONS
 from viper.testing.fakes import FakeAnswerer
 
 OPTIONS = ["the cube stops", "the ball falls"]
@@ -126,6 +130,31 @@ def test_captions_of_frames_select_an_option(bench: Bench) -> None:
     assert result.answer is not None and result.answer.choice_index == 1
     last = result.trace.trials[0].tool_calls[-1]
     assert last.args[0] == "a bright picture. a dark picture"
+
+
+def captioned_frames(bench: Bench, video: Any) -> list[int]:
+    """The numbers of the frames that were captioned, in order."""
+    given = {"strategy": "captions", "options": ["a storm", "a dark picture"]}
+    calls = bench.reasoner.run(video, "what is it?", **given).trace.trials[0].tool_calls
+    names = [call.args[0]["fields"][0] for call in calls if call.tool == "caption_image"]
+    return [int(name.removeprefix("video0#")) for name in names]
+
+
+def test_captions_are_of_one_frame_a_second_of_a_file(bench: Bench, tmp_path: Path) -> None:
+    path = tmp_path / "clip.mp4"
+    write_mp4(path, np.repeat(clip(*range(0, 250, 5)), 4, axis=1))  # 50 frames at 8 a second
+    assert captioned_frames(bench, str(path)) == [0, 8, 16, 24, 32, 40, 48]
+
+
+def test_captions_are_bounded_and_follow_the_frames_that_were_kept(bench: Bench) -> None:
+    video, kept = clip(*range(10)), (0, 50, 100, 150, 200, 250, 300, 350, 400, 450)
+    every = Media(video=video, names=("x",), frame_indices=kept, frame_rate=50.0)
+    assert captioned_frames(bench, every) == list(range(10))
+    assert captioned_frames(bench, replace(every, frame_rate=100.0)) == [0, 2, 4, 6, 8]
+    long = clip(*[0] * 400)
+    hours = Media(video=long, names=("x",), frame_indices=tuple(range(400)), frame_rate=0.1)
+    numbers = captioned_frames(bench, hours)
+    assert len(numbers) == MOST_CAPTIONS and (numbers[0], numbers[-1]) == (0, 399)
 
 
 def test_captions_of_several_pictures_are_numbered(bench: Bench) -> None:

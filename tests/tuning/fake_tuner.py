@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ class FakeTuner:
     lessons: int = 0
     fails: bool = False
     before: float = 0.0
+    feature: Sequence[float] = (1.0, 0.0)
 
     def learn(
         self, using: Any, lesson: Any, options: Any, on_progress: Any = None
@@ -36,6 +38,8 @@ class FakeTuner:
             right = lesson[0].right_already
             return [TrainedPrompt(prompt(0.0 if right else 1.0), evidence)]
         return [
-            TrainedPrompt(prompt(self.value), evidence),
-            TrainedPrompt(prompt(0.2), evidence, "held-out pictures were not found with it"),
+            TrainedPrompt(prompt(self.value, self.feature), evidence),
+            TrainedPrompt(
+                prompt(0.2, self.feature), evidence, "held-out pictures were not found with it"
+            ),
         ]

@@ -3,17 +3,40 @@
 from __future__ import annotations
 
 import shutil
+import threading
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.commands.test_bad_input import viper
 from tests.evaluate.fake_backends import a_set, color_of
+from tests.strategies.bench import Bench
 from viper.cli import main
-from viper.errors import StoreError
-from viper.evaluate.runs.feedback import COMMENT_ALONE, FEEDBACK, Feedback, add_feedback
+from viper.errors import StoreError, UsageError
+from viper.evaluate.runs.feedback import (
+    COMMENT_ALONE,
+    FEEDBACK,
+    Feedback,
+    add_feedback,
+    answer_from,
+)
+from viper.evaluate.runs.learning_record import Journal
 from viper.evaluate.runs.store import RunStore
-from viper.tuning.feedback_learning import FeedbackCase, LearnedRemarks, Unreadable, feedback_cases
+from viper.models.llm.scripted import ScriptedLLM
+from viper.reasoner import RunOptions
+from viper.strategies.demonstration_pool import DemonstrationPool
+from viper.tuning.feedback_learning import (
+    NO,
+    FeedbackCase,
+    FeedbackLearning,
+    LearnedRemarks,
+    Unreadable,
+    feedback_cases,
+)
+from viper.tuning.language_reflector import LanguageReflector
+from viper.tuning.learner import Learner
 
 Capture = pytest.CaptureFixture[str]
 
@@ -78,11 +101,77 @@ def test_what_makes_no_case_is_told_and_the_rest_goes_on(run: Path, tmp_path: Pa
     add_feedback(run, Feedback("q1", 7, "red"))
     add_feedback(run, Feedback("q5", comment="the light is strange"))
     add_feedback(run, Feedback("q2", 0, "red"))
-    unknown, other_seed, words, good = cases(run, LearnedRemarks(tmp_path / "none"))
+    learned = LearnedRemarks(tmp_path / "none")
+    unknown, other_seed, words, good = cases(run, learned)
     assert isinstance(unknown, Unreadable) and isinstance(other_seed, Unreadable)
     assert "not there" in unknown.why and "not there" in other_seed.why
     assert isinstance(words, Unreadable) and words.why == COMMENT_ALONE
     assert isinstance(good, FeedbackCase)
+    with RunStore.read(run) as store:
+        *_, commented, _ = feedback_cases(store, learned, words=True)
+    assert isinstance(commented, FeedbackCase) and commented.right is False
+    assert (commented.case.desired, commented.case.comment) == (None, "the light is strange")
+
+
+def verdict(run: Path, answer: bool | None, words: bool = True) -> FeedbackCase | Unreadable:
+    """The case of a picture's edit to which a person said yes or no."""
+    with RunStore.read(run) as store:
+        trace = store.read_trace("q1", 0)
+        assert trace is not None
+        edited = replace(trace, query=replace(trace.query, task="edit"))
+        store.read_trace = lambda *key: edited  # type: ignore[method-assign]
+        add_feedback(run, Feedback("q1", 0, answer, comment="" if answer is not None else "bad"))
+        (found,) = feedback_cases(store, LearnedRemarks(run / "none"), words=words)
+    return found
+
+
+def test_a_person_says_whether_an_edit_is_right(run: Path) -> None:
+    good = verdict(run, True, words=False)
+    assert isinstance(good, FeedbackCase) and good.right
+    assert (good.case.desired, good.case.comment) == (None, "")
+    bad = verdict(run, False)
+    assert isinstance(bad, FeedbackCase) and not bad.right
+    assert (bad.case.desired, bad.case.comment) == (None, NO)
+    unread = verdict(run, False, words=False)
+    assert isinstance(unread, Unreadable) and unread.why == COMMENT_ALONE
+
+
+@pytest.mark.parametrize(("task", "text", "right"), [("edit", "Yes", True), ("tag", "no", False)])
+def test_yes_and_no_are_the_answers_about_edits_and_tags(
+    run: Path, task: str, text: str, right: bool
+) -> None:
+    with RunStore.read(run) as store:
+        row = store.row("q1", 0)
+    assert row is not None
+    assert answer_from(text, replace(row, task=task)) is right
+    with pytest.raises(UsageError, match="expected yes or no"):
+        answer_from("perhaps", replace(row, task=task))
+
+
+BETTER = "def execute_command(image):\n    return 'violet'"
+
+
+@pytest.mark.parametrize("accepted", ["yes", "no"])
+def test_a_comment_alone_teaches_what_the_language_model_accepts(
+    run: Path, tmp_path: Path, accepted: str
+) -> None:
+    add_feedback(run, Feedback("q1", comment="look at the light"))
+    critic = ScriptedLLM(["no", "location: program\nreason: it guesses", accepted, accepted])
+    with Bench([BETTER, BETTER]) as bench, closing(DemonstrationPool(tmp_path / "pool")) as pool:
+        learner = Learner(None, [LanguageReflector(critic)], pool)
+        learned = LearnedRemarks(tmp_path / "learned")
+        options = RunOptions(trials=1, self_tune=False, examples=0)
+        learning = FeedbackLearning(run, bench.reasoner, options, learner, learned)
+        learning.run(threading.Event())
+        kept = [(one.example.polarity, one.example.critique) for one in pool.items()]
+    (record,) = Journal(run).records()
+    assert all("A person says: look at the light" in call.prompt for call in critic.calls)
+    assert f"The earlier result: {answered(1)}" in critic.calls[0].prompt
+    if accepted == "yes":
+        assert sorted(kept) == [("correct", None), ("incorrect", "it guesses")]
+        assert (record.score, record.score_after, record.refused) == (0.0, 1.0, 0)
+    else:
+        assert kept == [] and (record.score_after, record.refused) == (0.0, 1)
 
 
 def test_the_same_words_about_another_run_are_another_remark(run: Path, tmp_path: Path) -> None:
@@ -113,10 +202,10 @@ def test_remarks_of_other_kinds_are_refused(run: Path, tmp_path: Path, line: str
         cases(run, LearnedRemarks(tmp_path / "none"))
 
 
-def test_the_command_says_that_a_comment_alone_teaches_nothing(run: Path, capsys: Capture) -> None:
+def test_the_command_says_what_learns_from_a_comment_alone(run: Path, capsys: Capture) -> None:
     given = ("learn", "feedback", str(run), "q1", "--comment", "it should be green")
     code, out, err = viper(capsys, *given)
-    assert (code, out) == (0, "") and "a comment alone" in err and "--answer" in err
+    assert (code, out) == (0, "") and "a comment alone" in err and "--reflector llm" in err
     code, out, _ = viper(capsys, "learn", "feedback", str(run))
     assert code == 0 and "it should be green" in out
     code, _, err = viper(capsys, *given, "--answer", "red")

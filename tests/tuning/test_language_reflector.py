@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tests.strategies.bench import Bench
 from viper.errors import UnknownNameError
+from viper.models.edited import Origin
 from viper.models.llm.scripted import ScriptedLLM
 from viper.models.media import media_from
 from viper.schema import Answer, Failure, Query, ToolCall, Trial
@@ -35,7 +38,8 @@ def case(desired: object = "blue", **more: object) -> Case:
 
 
 def test_the_whole_run_is_shown_at_once() -> None:
-    llm = ScriptedLLM(["Location: tool\nTool: simple_query\nReason: it is blue\nDesired: blue"])
+    said = "Location: tool\nTool: simple_query\nReason: it is blue\nDesired: unknown"
+    llm = ScriptedLLM([said, "Answer: blue."])
     reflector = LanguageReflector(llm)
     assert isinstance(reflector, Reflector)
     found = reflector.reflect(case(comment="look at\nthe cube", plan="1. find the cube"))
@@ -53,14 +57,51 @@ def test_the_whole_run_is_shown_at_once() -> None:
         "location: plan, program, tool or none",
     ):
         assert part in prompt
-    assert len(llm.calls) == 1
+    assert len(llm.calls) == 2
+
+
+@pytest.mark.parametrize("reply", ["no", "Answer: 'No'.", "<think>hm</think>\nno"])
+def test_the_wanted_vqa_answer_is_inferred_in_a_request_of_its_own(reply: str) -> None:
+    llm = ScriptedLLM(["location: tool\ntool: simple_query\nreason: it is not", reply])
+    found = LanguageReflector(llm).reflect(case(desired="no"))
+    assert found.tool == "simple_query" and str(found.desired).lower() == "no"
+    asked = llm.calls[1].prompt
+    assert "Wrong: step 1, it is not" in asked and "step 1: simple_query(" in asked
+    assert "The right answer: no" in asked
+
+
+def test_other_tools_need_no_inferred_answer() -> None:
+    llm = ScriptedLLM(["location: tool\ntool: find\nreason: missed\ndesired: two cubes"])
+    assert LanguageReflector(llm).reflect(case()).desired == "two cubes"
+
+
+def test_the_global_prompt_shows_one_example_and_the_local_prompt_none() -> None:
+    llm = ScriptedLLM(["location: none"] * 3)
+    LanguageReflector(llm).reflect(case())
+    LanguageReflector(llm, scope="local").reflect(case())
+    shown = [call.prompt.count("def execute_command") for call in llm.calls]
+    assert shown == [2, 1, 1]
+
+
+def test_pictures_and_edits_are_described() -> None:
+    llm = ScriptedLLM(["location: none"])
+    with Bench([]) as bench:
+        toolbox = bench.reasoner.components.toolbox
+        media = media_from(np.zeros((60, 100, 3), np.uint8)).for_run()
+        name = media.edits.add(np.ones((60, 100, 3), np.uint8), Origin("image0"))
+        value = {"picture": name, "width": 100, "height": 60}
+        edited = replace(case(desired=None), media=media, answer=Answer(value, "image"))
+        LanguageReflector(llm, toolbox).reflect(edited)
+    prompt = llm.calls[0].prompt
+    assert "The picture shows a picture" in prompt
+    assert "Its answer: a picture that shows a picture" in prompt
 
 
 def test_local_reflection_stops_at_the_first_fault() -> None:
-    llm = ScriptedLLM(["location: none", "location: tool\nreason: it is blue\nstep: 0"])
+    llm = ScriptedLLM(["location: none", "location: tool\nreason: it is blue\nstep: 0", "blue"])
     found = LanguageReflector(llm, scope="local").reflect(case())
-    assert found == Critique.of_tool("simple_query", 1, "it is blue")
-    first, second = (call.prompt for call in llm.calls)
+    assert found == Critique.of_tool("simple_query", 1, "it is blue", "blue")
+    first, second, _ = (call.prompt for call in llm.calls)
     assert "(none yet)" in first and "simple_query(" not in first.split("The call to judge")[1]
     assert "step 0: find" in second.split("The call to judge")[0]
 
@@ -82,7 +123,7 @@ def test_a_failure_is_told_in_place_of_an_answer() -> None:
     failure = Failure("runtime", "list index out of range")
     LanguageReflector(llm).reflect(case(desired=None, failure=failure))
     assert "none; it failed: runtime: list index out of range" in llm.calls[0].prompt
-    assert "The right answer" not in llm.calls[0].prompt
+    assert "The right answer" not in llm.calls[0].prompt.split("Now the run to judge.")[1]
 
 
 def test_words_that_say_nothing_are_an_error() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,19 @@ import pytest
 
 from tests.evaluate.engine_doubles import a_sample
 from tests.evaluate.run_samples import a_manifest
-from tests.models.vision.adapter_fakes import AdaptedAnswerer, AdaptedDetector, prompt
+from tests.models.vision.adapter_fakes import (
+    AdaptedAnswerer,
+    AdaptedDetector,
+    AdaptedInpainter,
+    AdaptedMatcher,
+    prompt,
+)
 from tests.strategies.bench import Bench
 from tests.tuning.fake_tuner import FakeTuner
 from tests.tuning.stores import TableStore
 from viper.errors import CancelledError
 from viper.evaluate.engines.sample_runner import Item, SampleRunner
-from viper.evaluate.metrics import metric
+from viper.evaluate.metrics import Metric, metric
 from viper.evaluate.runs.learning_record import Journal
 from viper.evaluate.runs.store import RunStore
 from viper.models.llm.protocol import Completion, Sampling
@@ -34,6 +40,7 @@ from viper.tuning.loop import LearningLoop, LearningProgress
 from viper.tuning.reflector import InterventionReflector, Reflector
 from viper.tuning.tool_training import Sources, ToolTrainer, TrainedFiles
 from viper.tuning.tool_updates import ToolUpdates, UpdateSettings
+from viper.tuning.training_data import PictureSearch
 
 PROGRAM = """def execute_command(image):
     return 'yes' if ImagePatch(image).exists('pyramid') else 'no'
@@ -83,12 +90,17 @@ class Stand:
     reflector: Reflector | None = None
     validate: bool = True
     tries: int = 2
+    judge: Metric = field(default_factory=lambda: metric("gqa"))
+    api: str | None = None
+    search: PictureSearch | None = None
 
     def __enter__(self) -> Stand:
         models = ModelSet(
             {
                 "detector": lambda: AdaptedDetector({"cube": [((10, 40, 20, 50), 0.9)]}),
                 "vqa": lambda: AdaptedAnswerer({"what color is it?": "red"}),
+                "matcher": AdaptedMatcher,
+                "inpainter": AdaptedInpainter,
             }
         )
         self.bench = Bench([])
@@ -107,7 +119,7 @@ class Stand:
         self.steps: list[str] = []
         self.updates = ToolUpdates(
             toolbox,
-            ToolTrainer(models, self.prompts, Sources(store)),
+            ToolTrainer(models, self.prompts, Sources(store, self.search)),
             UpdateSettings(tries=self.tries),
             self.steps.append,
         )
@@ -131,9 +143,8 @@ class Stand:
         self.bench.__exit__()
 
     def learn(self, items: Sequence[Item], **how: Any) -> LearningProgress:
-        judge = metric("gqa")
-        options = RunOptions(trials=1, self_tune=False, examples=0)
-        answering = SampleRunner.with_cache(self.reasoner, judge, options, 4)
+        options = RunOptions(trials=1, self_tune=False, examples=0, api=self.api)
+        answering = SampleRunner.with_cache(self.reasoner, self.judge, options, 4)
         learning = LearningLoop(
             answering,
             self.learner,
@@ -177,6 +188,14 @@ def test_a_concept_is_learned_once_and_known_from_then_on(
     ]  # fmt: skip
     assert update.collected["positives"][0]["picture"] == "table:1"
     assert not lessons[1].updates and lessons[1].score == 1.0
+
+
+def test_the_form_of_the_prompts_is_a_setting(tmp_path: Path, tuners: dict[str, FakeTuner]) -> None:
+    tuners["loc-decoder"] = FakeTuner("detector", "loc")
+    with Stand(tmp_path) as stand:
+        stand.updates.settings = replace(stand.updates.settings, decoder=True)
+        stand.learn(questions(1))
+    assert (tuners["loc-decoder"].lessons, tuners["loc"].lessons) == (1, 0)
 
 
 def test_the_log_of_later_answers_says_what_was_taught(

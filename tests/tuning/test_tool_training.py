@@ -6,8 +6,10 @@ import pytest
 
 from tests.models.vision.adapter_fakes import AdaptedAnswerer, AdaptedDetector
 from tests.tuning.fake_tuner import FakeTuner
-from tests.tuning.stores import TableStore
+from tests.tuning.stores import LetterMatcher, TableSearch, TableStore
+from viper.errors import UsageError
 from viper.models.vision.prompt_pool import PromptPool
+from viper.models.vision.segmenter_sam import THINGS
 from viper.tools.models import ModelSet
 from viper.tuning.soft_prompts.base import AnsweredQuestion, TunerOptions
 from viper.tuning.tool_training import Memory, Sources, ToolTrainer, TrainedFiles
@@ -93,3 +95,25 @@ def test_unvalidated_it_is_kept_all_the_same(tuner, models, tmp_path) -> None:
     tuner["loc"].before = 0.85
     teacher, _ = teachers(models, tmp_path, None)
     assert teacher.teach("loc", "pyramid", TunerOptions(validate=False)).kept == 1
+
+
+def test_a_search_without_a_store_gives_pictures_of_everyday_things(tuner, tmp_path) -> None:
+    tuner["match"] = FakeTuner("matcher", "match")
+    models = ModelSet({"matcher": LetterMatcher})
+    things = {name: [value] for value, name in enumerate(THINGS, 3)}
+    search = TableSearch({"pyramid": [1, 2], "cube": [255], **things})
+    trainer = ToolTrainer(models, PromptPool(tmp_path), Sources(None, search))
+    data = trainer.collect("match", "pyramid")
+    names = [picture.text for picture in data.negatives]
+    assert len(names) == 40 and set(names) <= set(THINGS)
+    assert trainer.learn("match", "pyramid", data).kept
+
+
+def test_a_search_that_finds_nothing_else_is_refused_before_training(tuner, tmp_path) -> None:
+    tuner["match"] = FakeTuner("matcher", "match")
+    models = ModelSet({"matcher": LetterMatcher})
+    search = TableSearch({"pyramid": [1, 2]})
+    trainer = ToolTrainer(models, PromptPool(tmp_path), Sources(None, search))
+    with pytest.raises(UsageError, match="no pictures of anything but 'pyramid'"):
+        trainer.teach("match", "pyramid")
+    assert tuner["match"].lessons == 0

@@ -10,7 +10,7 @@ resumes and nothing is answered twice. Examples are selected from the stored pro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -162,11 +162,15 @@ def candidates(
     return every
 
 
-def of_each_kind(samples: Sequence[Sample], count: int) -> list[Sample]:
+def of_each_kind(
+    samples: Sequence[Sample],
+    count: int,
+    kind: Callable[[Sample], str] = lambda sample: kind_of(sample.groups),
+) -> list[Sample]:
     """Return up to ``count`` samples, taking the kinds of query in turn."""
     by_kind: dict[str, list[Sample]] = {}
     for sample in samples:
-        by_kind.setdefault(kind_of(sample.groups), []).append(sample)
+        by_kind.setdefault(kind(sample), []).append(sample)
     turns = zip_longest(*by_kind.values())
     return [sample for turn in turns for sample in turn if sample is not None][:count]
 

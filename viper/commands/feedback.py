@@ -24,8 +24,8 @@ class FeedbackOptions:
     # fmt: off
     seed: int = seed_field("Seed of the answer to comment on.")
     answer: str | None = option("--answer", metavar="TEXT",
-        help="Right answer: words, the number of an option from 0, or a box as x0,y0,x1,y1 in "
-             "pixels from the top-left corner.")
+        help="Right answer: words, the number of an option from 0, a box as x0,y0,x1,y1 in "
+             "pixels from the top-left corner, or whether an edit or tags were right: yes, no.")
     comment: str | None = option("--comment", metavar="TEXT", help="Comment on what was wrong.")
     as_json: bool = option("--json", help="Print the stored feedback as JSON lines.")
     # fmt: on
@@ -38,8 +38,8 @@ class FeedbackOptions:
 def feedback(options: FeedbackOptions, run: Path, sample: str | None) -> None:
     """Store the right answer for SAMPLE of RUN, or show the feedback without --answer, --comment.
 
-    viper learn --from RUN learns from the right answers and the comments beside them. A comment
-    without an answer is only for people to read. The folder of the run holds the feedback in
+    viper learn --from RUN learns from right answers and the comments beside them, from a comment
+    alone or a no only with --reflector llm. The folder of the run holds the feedback in
     feedback.jsonl. Scores and reports of the run do not change; they use the labels of the set.
 
     \b

@@ -67,10 +67,10 @@ class LearnOptions(cli.TrainingData, cli.ProfileChoice):
         help="Treat the samples as a stream: the score counts the first answers, before learning.")
     background: bool = cli.option("--background", section="Samples",
         help="Learn in a second thread while the next samples are answered.")
-    reflection: Literal["intervention", "llm", "both", "none"] | None = cli.option("--reflector",
-        section="Reflection",
+    reflection: str | None = cli.option("--reflector", section="Reflection",
+        type=click.Choice(("intervention", "llm", "both", "none")),
         help="Method that finds the fault: intervention changes tool results, llm asks the "
-             "language model. By default the profile's.")
+             "language model, which also reads comments. By default the profile's.")
     probe: bool = cli.option("--probe/--no-probe", default=True, section="Reflection",
         help="If no tool is at fault, test the concepts that the calls of the program name.")
     demonstrations: Literal["all", "correct", "incorrect", "none"] = cli.option("--demonstrations",
@@ -83,6 +83,9 @@ class LearnOptions(cli.TrainingData, cli.ProfileChoice):
         help="Maximum number of trainings of a tool on one concept, each with other data.")
     validate: bool = cli.option("--validate/--no-validate", default=True, section="Updates",
         help="Keep only soft prompts and demonstrations that pass on data they were not made from.")
+    decoder: bool = cli.option("--decoder", section="Updates",
+        help="Teach loc and seg by vectors beside the inputs of the model's decoder, as CLOVA "
+             "does, instead of by linear probes.")
     api: str | None = cli.given_by(cli.api_option)
     # fmt: on
 
@@ -109,14 +112,14 @@ def learner_of(
         for name in only:
             if name not in TOOLS:
                 raise UnknownNameError("tool that can be taught", name, TOOLS)
-        limits = (options.updates, options.tries, options.probe, validate, seed)
+        limits = (options.updates, options.tries, options.probe, validate, seed, options.decoder)
         tools = UpdateSettings(frozenset(only) or None, *limits)
     correct, incorrect = (polarity in ("all", each) for each in ("correct", "incorrect"))
     learner = learner_for(
         reasoner.components,
         state_dir(profile.state),
         options.data(seed),
-        reflection=options.reflection,
+        reflection=options.reflection or profile.document.run.reflector,
         settings=LearnSettings(correct, incorrect, validate),
         tools=tools,
         origin=origin_of(reasoner.components, *of),
@@ -216,7 +219,6 @@ def _learn_from_feedback(run: Path, options: LearnOptions) -> int:
     with RunStore.read(run) as store:
         manifest = store.manifest
     profile = replace(cli.open_profile(options), learned=True)
-    options = replace(options, reflection=options.reflection or profile.document.run.reflector)
     cancel = threading.Event()
 
     def unreadable(remark: Unreadable) -> None:
@@ -250,8 +252,8 @@ def _learn_from_feedback(run: Path, options: LearnOptions) -> int:
 
 
 _SETTINGS = (
-    "reflection", "tools", "demonstrations", "updates", "tries", "probe", "validate", "annotated",
-    "pictures", "positives", "online", "background",
+    "reflection", "tools", "demonstrations", "updates", "tries", "probe", "validate", "decoder",
+    "annotated", "pictures", "positives", "online", "background",
 )  # fmt: skip
 
 

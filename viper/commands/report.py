@@ -21,6 +21,7 @@ from viper.commands.terminal import counter, note
 from viper.data.sample import Sample
 from viper.errors import SandboxHostError, SandboxUnavailableError, UsageError, ViperError
 from viper.escape import for_terminal
+from viper.evaluate.predictions import predictions_text
 from viper.evaluate.reports import tables
 from viper.evaluate.reports.comparison import Comparison, ScoreChange, compare
 from viper.evaluate.reports.error_diagram import error_diagram
@@ -58,6 +59,8 @@ class ReportOptions(DataTrust):
     errors: bool = option("--errors", help="Show where answers go wrong, as shares of all answers.")
     inspect: Path | None = option("--inspect", type=OutPath(), metavar="FILE.eval",
         help="Write the run as a log of inspect_ai, for inspect view.")
+    predictions: bool = option("--predictions",
+        help="Write the answers as the official predictions file of GQA, OK-VQA or InfoSeek.")
     # fmt: on
 
 
@@ -76,6 +79,7 @@ def report(options: ReportOptions, runs: tuple[Path, ...]) -> None:
     viper report --errors runs/a runs/b
     viper report --errors runs/a runs/b --html --out errors.html
     viper report runs/a --inspect a.eval
+    viper report runs/gqa --predictions --out testdev_predictions.json
     """
     if options.as_json and options.form not in (None, "json"):
         raise UsageError(f"--json and --format {options.form} ask for different things")
@@ -93,6 +97,16 @@ def report(options: ReportOptions, runs: tuple[Path, ...]) -> None:
 
         write_log(runs[0], options.inspect)
         click.echo(options.inspect)
+    elif options.predictions:
+        for run in runs:
+            with RunStore.read(run) as store:
+                first, *others = store.manifest.seeds
+                text = predictions_text(store.manifest.metric, store.rows(first))
+            if len(runs) > 1 or others:
+                raise UsageError(
+                    "--predictions has one answer a sample: name one run with one seed"
+                )
+            _deliver(text, options.out)
     elif options.errors:
         if options.html and options.out is None:
             raise UsageError(

@@ -26,7 +26,8 @@ class ScoreOptions:
 
     # fmt: off
     predictions: Path | None = option("--predictions", metavar="FILE",
-        help="File of predictions: CSV for NLVR, JSON for NExT-QA, JSON lines for other sets.")
+        help="File of predictions: CSV for NLVR, JSON for NExT-QA, the official file of GQA, "
+             "OK-VQA or InfoSeek, JSON lines for other sets.")
     judgements: Path | None = option("--judgements", metavar="FILE.csv",
         help="Score a sheet of viper eval --judgements that people filled in.")
     root: Path | None = option("--root", metavar="DIR",
@@ -57,7 +58,9 @@ def score(options: ScoreOptions, name: str) -> None:
         {"4010069381_6": {"prediction": 0}}
     viper data score refcoco --root refer --predictions boxes.jsonl
         {"id": "1-0", "box": [x0, y0, x1, y1]}
-    viper data score gqa --root gqa --predictions answers.jsonl
+    viper data score gqa --root gqa --predictions testdev_predictions.json
+        [{"questionId": "1", "prediction": "yes"}]
+    viper data score vstar --root vstar --predictions answers.jsonl
         {"id": "1", "answer": "yes"}
     viper data score world-edit --judgements judged.csv
     """

@@ -194,6 +194,16 @@ class EditTarget:
     outlines: tuple[Mapping[str, Any], ...] = field(repr=False)
 
     @property
+    def words(self) -> str:
+        """Describe the wanted picture, as ``blue ball in place of red cube``, for reflection."""
+        return {
+            "replace": f"{self.new} in place of {self.old}",
+            "put_emoji": f"the emoji {self.new} over {self.old}",
+            "color_pop": f"only {self.old} in color",
+            "blur_background": f"only {self.old} sharp",
+        }[self.operation]
+
+    @property
     def reach(self) -> NDArray[np.bool_]:
         """Return bool [H, W]: the pixels an edit may touch, or may leave alone if it keeps objects.
 

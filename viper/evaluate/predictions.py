@@ -2,22 +2,24 @@
 
 `score_predictions` reads the file in the format of the set's official script, or JSON lines
 (`read_predictions`), turns each record into a prediction for its sample's task (`prediction_of`),
-and scores it. `summary`, `figure_rows` and `rows_csv` show the result.
+and scores it. `summary`, `figure_rows` and `rows_csv` show the result. `predictions_text` writes
+the answers of a run in the official format.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from viper.agreement import normalise_answer
 from viper.data.sample import Sample
 from viper.data.source import SourceFile, brief
-from viper.errors import DataError
+from viper.errors import DataError, UsageError
 from viper.escape import csv_text, for_csv, for_terminal
 from viper.evaluate.intervals import Estimate
 from viper.evaluate.metrics import Figures, metric
@@ -28,6 +30,14 @@ from viper.schema import PixelBox, to_json
 # A million predictions of 100 characters take 100 MB; a larger file is another one, and all of it
 # is in memory.
 MAX_BYTES = 2**30
+
+# Official files with an answer in words: by metric the names of id and answer in an entry. Source:
+# eval.py of GQA, the results format of the VQA challenge, infoseek_eval.py.
+OFFICIAL = {
+    "gqa": ("questionId", "prediction"),
+    "okvqa": ("question_id", "answer"),
+    "infoseek": ("data_id", "prediction"),
+}
 
 
 @dataclass(frozen=True)
@@ -53,14 +63,37 @@ def read_predictions(path: Path, metric: str) -> list[PredictionRecord]:
 
     ``nlvr`` and ``nlvr2``: lines ``NAME,true|false``; ``nextqa``: one JSON object
     ``{VIDEO_QID: {"prediction": index}}``; all others: JSON lines ``{"id", "box"}`` or
-    ``{"id", "answer"}``.
+    ``{"id", "answer"}``; those of :data:`OFFICIAL` also their own entries, as lines or as a list.
 
     Raises:
         DataError: no such file, or something in it that does not parse; names the line.
     """
     source = SourceFile(path.parent, path.name)
-    reader = {"nlvr": _words, "nlvr2": _words, "nextqa": _indices}.get(metric, _records)
-    return list(reader(source))
+    entries = partial(_entries, official=OFFICIAL.get(metric))
+    return list({"nlvr": _words, "nlvr2": _words, "nextqa": _indices}.get(metric, entries)(source))
+
+
+def predictions_text(metric: str, rows: Iterable[SampleResult]) -> str:
+    """Return the answers of one seed as the text of an official predictions file.
+
+    A sample without an answer gets a blank one, since the official scripts stop without it.
+
+    Raises:
+        UsageError: the set has no official file with answers in words.
+    """
+    if metric not in OFFICIAL:
+        known = ", ".join(OFFICIAL)
+        raise UsageError(f"{metric} has no official file of answers in words; known: {known}")
+    id_key, key = OFFICIAL[metric]
+    entries: list[dict[str, Any]] = []
+    for row in rows:
+        # the VQA challenge's ids are numbers
+        is_number = metric == "okvqa" and row.sample_id.isdecimal()
+        answer = "" if row.prediction is None else str(row.prediction.value)
+        entries.append({id_key: int(row.sample_id) if is_number else row.sample_id, key: answer})
+    if metric == "infoseek":
+        return "".join(f"{json.dumps(entry)}\n" for entry in entries)
+    return json.dumps(entries) + "\n"
 
 
 def key_of(metric: str) -> Callable[[str], str]:
@@ -111,16 +144,23 @@ def _indices(source: SourceFile) -> Iterator[PredictionRecord]:
             yield PredictionRecord(name, source, at, {"index": fields["prediction"]})
 
 
-def _records(source: SourceFile) -> Iterator[PredictionRecord]:
-    for at, record in source.json_lines():
+def _entries(source: SourceFile, official: tuple[str, str] | None) -> Iterator[PredictionRecord]:
+    values: Iterable[tuple[str, Any]] = source.json_lines()
+    with source.opened() as file:
+        is_list = file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
+    if is_list and official:
+        values = ((f"[{place}]", value) for place, value in enumerate(source.read_json()))
+    for at, record in values:
         if not isinstance(record, dict):
             raise source.wrong(at, brief(record), '{"id": …, "box": …} or {"id": …, "answer": …}')
-        name = record.get("id")
+        id_key, key = official if official and official[0] in record else ("id", "answer")
+        name = record.get(id_key)
         if not isinstance(name, str | int) or isinstance(name, bool):
-            raise source.wrong(at, f"'id' is {brief(name)}", "the id of a sample")
-        if not {"box", "answer"} & record.keys():
-            raise source.wrong(at, "neither 'box' nor 'answer'", "one of them")
-        yield PredictionRecord(str(name), source, at, record)
+            raise source.wrong(at, f"{id_key!r} is {brief(name)}", "the id of a sample")
+        if not {"box", key} & record.keys():
+            raise source.wrong(at, f"neither 'box' nor {key!r}", "one of them")
+        answer = {"answer": record[key]} if key in record else {}
+        yield PredictionRecord(str(name), source, at, record | answer)
 
 
 def prediction_of(sample: Sample, record: PredictionRecord) -> Prediction | None:

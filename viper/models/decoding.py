@@ -112,11 +112,13 @@ class Decoded:
         pixels: ``uint8 [H, W, 3]`` RGB of a picture, ``uint8 [T, H, W, 3]`` of a video.
         indices: for a video, the index in the file of each kept frame.
         notes: what the file holds and was not read, in words.
+        rate: frames per second of a video, on average; 0 if the file does not say.
     """
 
     pixels: np.ndarray[Any, Any]
     indices: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
+    rate: float = 0.0
 
 
 def decode(path: Path, page: int = 1, picture: bool = False) -> Decoded:
@@ -185,7 +187,7 @@ class _Worker:
             flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)  # one call, not one a page
             memory = mmap.mmap(file.fileno(), int(np.prod(shape)), flags)
         pixels = np.frombuffer(memory, np.uint8).reshape(shape)
-        return Decoded(pixels, tuple(reply["indices"]), tuple(reply["notes"]))
+        return Decoded(pixels, tuple(reply["indices"]), tuple(reply["notes"]), reply["rate"])
 
     def _receive(self) -> tuple[dict[str, Any], list[int]]:
         while not select.select([self.channel], [], [], _POLL_S)[0]:

@@ -50,6 +50,7 @@ class Media:
         edits: edited pictures and outlines from runs of the query.
         paths: files that they were read from.
         notes: what these files hold and was not read, in words.
+        frame_rate: frames per second of the video's file, on average; 0 if unknown.
     """
 
     images: tuple[Pixels, ...] = ()
@@ -59,6 +60,7 @@ class Media:
     edits: Edits = field(default_factory=Edits, repr=False)
     paths: tuple[Path, ...] = field(default=(), repr=False)
     notes: tuple[str, ...] = ()
+    frame_rate: float = 0.0
     _hashes: dict[str, str] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
@@ -262,7 +264,11 @@ def _load_file(path: Path, page: int) -> Media:
     if decoded.pixels.ndim == 3:
         return Media(images=(decoded.pixels,), names=(path.name,), notes=decoded.notes)
     return Media(
-        video=decoded.pixels, names=(path.name,), frame_indices=decoded.indices, notes=decoded.notes
+        video=decoded.pixels,
+        names=(path.name,),
+        frame_indices=decoded.indices,
+        notes=decoded.notes,
+        frame_rate=decoded.rate,
     )
 
 

@@ -99,13 +99,14 @@ class OpenedFile:
     Attributes:
         pixels: most pixels that are decoded and kept.
         decode: returns them, ``uint8 [H, W, 3]`` or ``[T, H, W, 3]``; fills the other attributes.
-        indices, notes: as of :class:`viper.models.decoding.Decoded`.
+        indices, notes, rate: as of :class:`viper.models.decoding.Decoded`.
     """
 
     pixels: int
     decode: Callable[[OpenedFile], Pixels]
     indices: list[int] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    rate: float = 0.0
 
 
 @contextmanager
@@ -281,7 +282,8 @@ def _decode_animation(image: Any, file: OpenedFile) -> Pixels:
 def _decode_video(container: Any, path: Path, file: OpenedFile) -> Pixels:
     """Return the kept frames of a video, turned as a player shows them."""
 
-    rate = float(container.streams.video[0].average_rate or 1)
+    file.rate = float(container.streams.video[0].average_rate or 0)
+    rate = file.rate or 1.0
 
     def frames() -> Iterator[tuple[int, Callable[[], Pixels]]]:
         count, end, position = 0, 0.0, 0.0
@@ -372,7 +374,8 @@ def _serve(channel: socket.socket, asked: dict[str, Any]) -> None:
         pixels = file.decode(file)
         with _shared_memory() as shared:
             shared.write(np.ascontiguousarray(pixels).data)  # a mapping would cost a fault a page
-            reply = {"shape": pixels.shape, "indices": file.indices, "notes": file.notes}
+            reply = {"shape": pixels.shape, "indices": file.indices, "notes": file.notes,
+                     "rate": file.rate}  # fmt: skip
             send(channel, reply, shared.fileno())
 
 

@@ -8,9 +8,10 @@ small program writers trained on exactly that format, as the embedded one is,
 ``full`` for models that continue a file, and ``chat`` as a conversation with a model that follows
 instructions: the system message holds the API and the common rules and is the same for every query
 of a profile; the user's message holds the examples, the rules of the task and the query. Profiles
-that print the whole API have all but the query in the system message. A failed program and what
-went wrong are further turns. A ``full`` prompt ends with
-``def execute_command(``, which the completion continues. The wording lives in ``templates/*.md``.
+that print the whole API have all but the query in the system message, and ask to correct a failed
+program, as the paper does. A failed program and what went wrong are further turns. A ``full``
+prompt ends with ``def execute_command(``, which the completion continues. The wording lives in
+``templates/*.md``.
 
 Source: Stanić et al. 2024, A.3 (feedback) and A.4 (order of API, examples, guidelines, earlier
 program, query); the words are ours.
@@ -118,7 +119,8 @@ def build_prompt(
         turns = fill_turns(f"{name}_whole" if listing.whole else name, values)
         if feedback is None:
             return turns
-        return (*turns, assistant(feedback.as_reply), user(feedback_text(feedback, entries)))
+        told = feedback_text(feedback, entries, corrects=listing.whole)
+        return (*turns, assistant(feedback.as_reply), user(told))
     values["feedback"] = ""
     if feedback is not None:
         failure = describe_failure(feedback.failure)

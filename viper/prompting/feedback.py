@@ -93,11 +93,17 @@ class FailedProgram:
         return f"```python\n{program}\n```" if program else self.reply.strip() or "(no program)"
 
 
-def feedback_text(failed: FailedProgram, entries: Sequence[ApiEntry]) -> str:
+def feedback_text(
+    failed: FailedProgram, entries: Sequence[ApiEntry], *, corrects: bool = False
+) -> str:
     """Return what went wrong, with hints, printed text, calls and earlier failures.
 
     Args:
         entries: the names that a program may call.
+        corrects: ask for a correction of the failed program, instead of for another one.
+
+    Source: Stanić et al. 2024, A.3, for corrections. Differs: hints, printed text and calls are
+    added, because an error's words alone seldom say what to change.
     """
     failure, problem = failed.failure, _problem(failed)
     if failed.repeated:
@@ -120,7 +126,8 @@ def feedback_text(failed: FailedProgram, entries: Sequence[ApiEntry]) -> str:
         texts = [_earlier_text(number, each) for number, each in enumerate(failed.earlier, 1)]
         parts.append("\n\n".join(["Programs before it failed too; do not repeat them.", *texts]))
     calls = "".join(f"\n{part}\n" for part in parts)
-    return fill("feedback_chat", {"problem": problem, "calls": calls}).strip()
+    name = "feedback_chat_whole" if corrects and failed.program.strip() else "feedback_chat"
+    return fill(name, {"problem": problem, "calls": calls}).strip()
 
 
 def _problem(failed: FailedProgram) -> str:

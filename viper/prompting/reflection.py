@@ -42,6 +42,7 @@ class Reflection:
         desired: the right answer in words; empty if unknown.
         comment: feedback in words; may be empty.
         plan: empty if the strategy has no plan.
+        picture: caption of the first picture; may be empty.
     """
 
     task: str
@@ -53,6 +54,7 @@ class Reflection:
     desired: str = ""
     comment: str = ""
     plan: str = ""
+    picture: str = ""
 
 
 def build_global_prompt(reflection: Reflection) -> str:
@@ -65,6 +67,18 @@ def build_local_prompt(reflection: Reflection, place: int) -> str:
     """Build the prompt that asks whether the call at ``place`` of ``steps`` is correct."""
     earlier = "\n".join(reflection.steps[:place]) or "(none yet)"
     return _fill("reflect_local", reflection, checked=earlier, step=reflection.steps[place])
+
+
+def build_answer_prompt(reflection: Reflection, step: int, reason: str) -> str:
+    """Build the prompt that asks for the answer that VQA should have given at a step."""
+    steps, number = "\n".join(reflection.steps), str(step)
+    return _fill("reflect_answer", reflection, steps=steps, step=number, reason=one_line(reason))
+
+
+def build_acceptance_prompt(reflection: Reflection, earlier: str) -> str:
+    """Build the prompt that asks whether a new result meets the comment on an earlier one."""
+    steps = "\n".join(reflection.steps)
+    return _fill("reflect_accept", reflection, steps=steps, earlier=one_line(earlier))
 
 
 def build_fault_prompt(reflection: Reflection) -> str:
@@ -95,6 +109,9 @@ def _fill(name: str, reflection: Reflection, **steps: str) -> str:
     values = {
         "task": reflection.task,
         "query": one_line(reflection.query),
+        "picture": f"The picture shows {one_line(reflection.picture)}\n"
+        if reflection.picture
+        else "",
         "options": f"Possible answers:\n{options}" if options else "",
         "plan": f"\nThe plan it followed:\n{reflection.plan.strip()}\n" if reflection.plan else "",
         "program": reflection.program.strip("\n"),

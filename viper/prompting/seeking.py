@@ -1,8 +1,8 @@
 """Prompts of strategy ``seek``, and the parsers of their replies.
 
-There are four prompts: split a question into a visual and a knowledge part, choose the next action,
-judge its findings, and answer from common knowledge. ``full`` and ``chat`` prompts state everything
-in words. The ``compact`` prompts are for small models that were trained on them and that continue
+The main prompts split a question into a visual and a knowledge part, choose the next action, judge
+its findings, and answer from common knowledge. ``full`` and ``chat`` prompts state everything in
+words. The ``compact`` prompts are for small models that were trained on them and that continue
 the last line::
 
     # question: {question}
@@ -25,7 +25,13 @@ the last line::
 Findings are text of strangers. A prompt holds them in a separate quoted block, each cut and on one
 line, and tells the model that they are material and not instructions.
 
-Source: AVIS (Hu et al. 2023), appendix E, for the requests; the words are ours.
+Worked examples stand in ``templates/seek_examples_*.md``: ten split questions, good and bad
+verdicts on searches, and reasoning at the end of a fixed sequence. Small models are trained without
+them.
+
+Source: AVIS (Hu et al. 2023), appendix E, for the requests and what their examples show; the words
+are ours. Differs: one reply holds the action and its argument, such as the object to select, where
+the paper asks for the object in a second request.
 """
 
 from __future__ import annotations
@@ -63,6 +69,9 @@ PLACEHOLDER = "#"
 STOP: Mapping[str, tuple[str, ...]] = {"compact": ("\n\n",), "full": (), "chat": ()}
 
 Kind = Literal["uninformative", "informative", "answer"]
+
+# Worked examples of a prompt: ``templates/seek_examples_NAME.md``; "" shows none.
+Examples = Literal["", "split", "visual", "knowledge", "sequence"]
 
 
 @dataclass(frozen=True)
@@ -130,11 +139,12 @@ class DecisionExample:
     words: str = ""
 
 
-def split_prompt(question: str, style: str) -> Prompt:
+def split_prompt(question: str, style: str, examples: Examples = "") -> Prompt:
     """Build the prompt that asks for the two sub-questions."""
     if style == "compact":
         return f"# question: {one_line(question)}\n# visual:"
-    return _fill("seek_split", style, question=one_line(question))
+    shown = _examples(examples)
+    return _fill("seek_split", style, examples=shown, question=one_line(question))
 
 
 def read_split(reply: str, style: str) -> Split | None:
@@ -181,7 +191,7 @@ def plan_prompt(
         actions=actions,
         sight=fill("seek_seen" if sees else "seek_blind", {}).strip(),
         demonstrations=f"## Examples\n\n{demonstrations}" if examples else "",
-        outcome=f"{outcome}\n\n" if outcome else "",
+        outcome=f"## Since the last decision\n\n{outcome}\n\n" if outcome else "",
         original=f"The whole question: {one_line(original)}\n\n" if original else "",
         query=one_line(query),
         known=_bullets(facts),
@@ -228,7 +238,12 @@ def read_decision(reply: str, actions: Sequence[str], style: str) -> Decision | 
 
 
 def judge_prompt(
-    query: str, facts: Sequence[str], decision: Decision, findings: Sequence[str], style: str
+    query: str,
+    facts: Sequence[str],
+    decision: Decision,
+    findings: Sequence[str],
+    style: str,
+    examples: Examples = "",
 ) -> Prompt:
     """Build the prompt that asks for the value of a result for a query."""
     if style == "compact":
@@ -239,6 +254,7 @@ def judge_prompt(
     return _fill(
         "seek_judge",
         style,
+        examples=_examples(examples),
         query=one_line(query),
         known=_bullets(facts),
         action=f"{decision.action}{words}",
@@ -290,18 +306,36 @@ def parts_of(line: str, style: str) -> list[str]:
     return [f"{subject}{part.strip()}" for part in sentences if part.strip()] or [line]
 
 
-def short_answer_prompt(question: str, facts: Sequence[str], style: str) -> Prompt:
-    """Build the prompt that asks a short question from common knowledge."""
+def short_answer_prompt(
+    question: str,
+    facts: Sequence[str],
+    style: str,
+    kind: Literal["answer", "sequence", "memory"] = "answer",
+    examples: Examples = "",
+) -> Prompt:
+    """Build the prompt that asks for a short answer.
+
+    Args:
+        kind: from common knowledge, from reasoning over the facts of a fixed sequence, or the most
+            likely one from memory; small models know one prompt for all of them.
+    """
     if style == "compact":
         return f"{_query_lines(question, facts)}# answer:"
-    return _fill("seek_answer", style, query=one_line(question), known=_bullets(facts))
+    values = {"query": one_line(question), "known": _bullets(facts)}
+    return _fill(f"seek_{kind}", style, examples=_examples(examples), **values)
 
 
 def read_short_answer(reply: str, style: str = "compact") -> str:
-    """Return the answer that a reply in words states, otherwise its first line."""
-    if style != "compact" and (answer := final_answer(reply)):
-        return answer
-    return re.sub(r"^(?:\W*answer\W*:\s*)", "", first_line(reply), flags=re.IGNORECASE)
+    """Return the answer that a reply in words states, otherwise its first line; "" if unknown."""
+    answer = ""
+    if style != "compact":
+        answer = final_answer(reply) or _field(without_reasoning(reply), "answer")
+    answer = answer or re.sub(r"^(?:\W*answer\W*:\s*)", "", first_line(reply), flags=re.IGNORECASE)
+    return "" if answer.strip(" .").lower() == "unknown" else answer.strip()
+
+
+def _examples(name: Examples) -> str:
+    return fill(f"seek_examples_{name}", {}) if name else ""
 
 
 def _query_lines(query: str, facts: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from viper.agreement import normalise_answer, same_box
+from viper.agreement import is_correct, match_tags, normalise_answer, same_box
 from viper.errors import ToolError
 from viper.models.edited import Origin
 from viper.models.media import Media
@@ -347,9 +347,10 @@ def is_desired(answer: Answer | None, desired: Any, task: str) -> bool:
     """Return whether an answer is the desired one, by the equality that metrics use for the task.
 
     ``ground``: an IoU of at least 0.5. ``choice``: the same index. ``statement``: the same truth
-    value. Other tasks: equal texts after :func:`viper.agreement.normalise_answer`.
+    value. ``tag``: an F1 of at least 0.5. ``edit``: never, because only a judge can tell. Other
+    tasks: equal texts after :func:`viper.agreement.normalise_answer`.
     """
-    if answer is None or desired is None:
+    if answer is None or desired is None or task == "edit":
         return False
     if task == "ground":
         return answer.box is not None and same_box(answer.box, desired)
@@ -357,6 +358,8 @@ def is_desired(answer: Answer | None, desired: Any, task: str) -> bool:
         return answer.choice_index == desired
     if task == "statement":
         return answer.value is desired
+    if task == "tag":
+        return answer.kind == "tags" and is_correct(match_tags(answer.value, desired).f1)
     several = isinstance(desired, Sequence) and not isinstance(desired, str)
     labels = [normalise_answer(accepted) for accepted in (desired if several else [desired])]
     text = normalise_answer(answer.value)

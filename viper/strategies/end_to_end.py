@@ -5,8 +5,9 @@ They show what programs add over the models that programs call. Each is an
 
 Source: Stanić et al. 2024, sec. 3, "Baselines" (table 1): the query to the detector; the question
 to the VQA model; captions of a video's frames, with question and options, to a language model; the
-language model alone. Differs: captions are of ``FRAMES`` evenly spread frames, not of one frame per
-second; questions, choices and statements are all answered.
+language model alone. Differs: questions, choices and statements are all answered; a video whose
+rate is unknown, such as an array, has captions of ``FRAMES`` evenly spread frames, not of one frame
+per second, and a video of more than ``MOST_CAPTIONS`` seconds has that many.
 
 One of them can answer if every trial of a program failed: :func:`fall_back`.
 """
@@ -33,6 +34,10 @@ from viper.tools.session import ToolSession, media_arguments
 # Each frame costs a call of a model, and the short clips of the data sets change little between
 # more of them.
 FRAMES = 8
+
+# Captions of a video, those of three minutes: each costs a call of a model, and all of them some
+# 3,000 tokens of the language model's context.
+MOST_CAPTIONS = 180
 
 # Tasks whose answer is in words, which a model without programs can give.
 WORDS = ("question", "choice", "statement")
@@ -93,15 +98,17 @@ def vqa() -> EndToEndStrategy:
     return EndToEndStrategy("vqa", partial(ask_vqa, frames=FRAMES), ("image", "video"))
 
 
-def captions(frames: int = FRAMES) -> EndToEndStrategy:
-    """Ask the language model about captions of the VQA model instead of pictures.
+def captions(frames: int = 0) -> EndToEndStrategy:
+    """Ask the language model about captions of the VQA model: of the pictures, or of one frame per
+    second of a video.
 
     Args:
-        frames: number of evenly spread frames of a video; 1 uses the middle one.
+        frames: number of evenly chosen frames instead of one per second.
     """
 
     def ask_captions(session: ToolSession, query: Query) -> Any:
-        pictures = _pictures(session.media, frames)
+        pictures = _frames(session.media, () if frames else _each_second(session.media))
+        pictures = pictures or _pictures(session.media, frames or FRAMES)
         captions = [str(session.call("caption_image", (ref,), {}, None)) for ref in pictures]
         if query.media == "images":
             captions = [f"picture {number}: {text}" for number, text in enumerate(captions, 1)]
@@ -223,10 +230,26 @@ def _pictures(media: Media, frames: int) -> list[Ref]:
     """Return the pictures, or ``frames`` evenly spread frames of the video, in order."""
     if media.video is None:
         return list(media_arguments(media)["image_list"])
-    last, (height, width) = len(media.video) - 1, media.video.shape[1:3]
+    last = len(media.video) - 1
     spots = np.linspace(0, last, frames) if frames > 1 else np.array([last / 2])
-    numbers = dict.fromkeys(int(round(spot)) for spot in spots)
-    return [Ref("image", (f"video0#{number}", width, height)) for number in numbers]
+    return _frames(media, (int(round(spot)) for spot in spots))
+
+
+def _each_second(media: Media) -> list[int]:
+    """Return the numbers of the kept frames next to each second; none if the rate is unknown."""
+    if not media.frame_rate:
+        return []
+    times = np.array(media.frame_indices) / media.frame_rate
+    seconds = np.arange(times[-1] + 1e-6)
+    if len(seconds) > MOST_CAPTIONS:
+        seconds = np.linspace(0, times[-1], MOST_CAPTIONS)
+    return [int(np.abs(times - second).argmin()) for second in seconds]
+
+
+def _frames(media: Media, numbers: Iterable[int]) -> list[Ref]:
+    """Return frames of the video by their numbers, each once."""
+    width, height = media.sizes.get("video0", (0, 0))
+    return [Ref("image", (f"video0#{each}", width, height)) for each in dict.fromkeys(numbers)]
 
 
 def _join(names: Iterable[str]) -> str:

@@ -7,7 +7,8 @@ failure leads to the next program.
 
 Source: ViperGPT (Surís et al. 2023) for program and execution; Stanić et al. 2024, sec. 2.4, for
 self-debugging and self-tuning. Differs: the typed Failure and the log of calls decide what to
-correct, never an error's text.
+correct, never an error's text; a failed program that is written again is not run again, but
+resampled at a higher temperature.
 """
 
 from __future__ import annotations

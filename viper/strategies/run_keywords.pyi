@@ -81,7 +81,15 @@ class Keywords(TypedDict, total=False):
     graph: str | None
     """seek: transition graph: which action may follow which; every allows all actions. Default: 'avis'."""
     decisions: str | None
-    """seek: decisions of people, shown to the model as examples. Default: ''."""
+    """seek: decisions that the planner sees as examples: of `viper lab seek induce`, or the shipped ones, written. Default: ''."""
+    worked_examples: bool | None
+    """seek: show worked examples: split questions, good and bad verdicts, reasoning. --n-examples 0 shows neither these nor decisions. Default: True."""
+    region_facts: bool | None
+    """seek: begin with caption, text and similar pictures of the whole picture, and describe each object by all three, not by its caption alone. Default: False."""
+    grounding: str | None
+    """seek: accept a verdict if its words were found: exact ones, or other forms, abbreviations and number words, too; off accepts all. Default: 'tolerant'."""
+    exhausted: str | None
+    """seek: answer of a search that found none: unanswerable, or the language model's from memory. Default: 'unanswerable'."""
     max_steps: int | None
     """seek: maximum number of actions for one query. Default: 16."""
     without_actions: tuple[str, ...] | None

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from viper.agreement import normalise_answer
 from viper.errors import UsageError
 from viper.models.media import Media
-from viper.schema import Answer, Query, Trace, Trial
+from viper.schema import Answer, PixelBox, Query, Trace, Trial
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,8 @@ class Case:
         desired: the desired answer in the form that metrics take. ``ground``: a box ``(x0, y0, x1,
             y1)`` in pixels from the top-left corner. ``choice``: the index of the option.
             ``statement``: a truth value. ``question``: a text or number, or several accepted ones.
-            None if there is only a comment.
+            ``tag``: pairs of label and box. ``edit``: the wanted picture in words. None if there is
+            only a comment.
         comment: feedback in words.
         plan: the plan, if the strategy makes one.
 
@@ -43,12 +44,14 @@ class Case:
 
     def __post_init__(self) -> None:
         desired, query, expected = self.desired, self.query, ""
-        if query.task == "ground" and not (
-            isinstance(desired, list | tuple)
-            and len(desired) == 4
-            and all(isinstance(side, int | float) and math.isfinite(side) for side in desired)
-        ):
+        if query.task == "ground" and not _is_box(desired):
             expected = "a box, x0, y0, x1, y1 in pixels"
+        elif query.task == "tag" and not (
+            isinstance(desired, list | tuple)
+            and all(isinstance(tag, list | tuple) and len(tag) == 2 for tag in desired)
+            and all(_is_box(box) for _, box in desired)
+        ):
+            expected = "pairs of a label and a box, x0, y0, x1, y1 in pixels"
         elif query.task == "choice" and not (
             type(desired) is int and 0 <= desired < len(query.options)
         ):
@@ -73,10 +76,12 @@ class Case:
 
 
 def desired_texts(case: Case) -> list[str]:
-    """Return the desired answers as texts; empty if none is known or the answer is a box."""
+    """Return the desired answers as texts, of tags the labels; empty for boxes and pictures."""
     desired, task = case.desired, case.query.task
-    if desired is None or task == "ground":
+    if desired is None or task in ("ground", "edit"):
         return []
+    if task == "tag":
+        return [str(label) for label, _ in desired]
     if task == "choice":
         return [case.query.options[desired]]
     if isinstance(desired, Sequence) and not isinstance(desired, str):
@@ -89,13 +94,33 @@ def desired_text(case: Case) -> str:
 
     A box becomes ``[left, lower, right, upper]``, y up, as programs use it.
     """
-    if case.query.task == "ground" and case.desired is not None:
-        x0, y0, x1, y1 = case.desired
-        if case.media.images:  # else its height is not known
-            height = case.media.images[0].shape[0]
-            y0, y1 = height - y1, height - y0
-        return f"[{x0:.0f}, {y0:.0f}, {x1:.0f}, {y1:.0f}]"
-    return " or ".join(desired_texts(case))
+    desired, task = case.desired, case.query.task
+    if task == "ground" and desired is not None:
+        return _box_text(desired, case.media)
+    if task == "tag" and desired is not None:
+        return tags_text(desired, case.media)
+    return str(desired or "") if task == "edit" else " or ".join(desired_texts(case))
+
+
+def tags_text(tags: Iterable[tuple[str, PixelBox]], media: Media) -> str:
+    """Return pairs of label and box in words: ``cup at [3, 4, 20, 30]``."""
+    return "; ".join(f"{label} at {_box_text(box, media)}" for label, box in tags) or "no tags"
+
+
+def _box_text(box: Sequence[float], media: Media) -> str:
+    x0, y0, x1, y1 = box
+    if media.images:  # else its height is not known
+        height = media.images[0].shape[0]
+        y0, y1 = height - y1, height - y0
+    return f"[{x0:.0f}, {y0:.0f}, {x1:.0f}, {y1:.0f}]"
+
+
+def _is_box(value: Any) -> bool:
+    return (
+        isinstance(value, list | tuple)
+        and len(value) == 4
+        and all(isinstance(side, int | float) and math.isfinite(side) for side in value)
+    )
 
 
 def is_reference(value: Any) -> bool:

@@ -9,7 +9,8 @@ The evidence says why a picture was left out.
 Source: CLOVA (Gao et al. 2024), supplement, sec. 8, for related concepts, which the tool must not
 confuse with the learned one. Differs: there a language model names them freely. Here they are the
 labels of the data's own vocabulary that the matcher's text encoder finds most similar. So there are
-pictures of them, and the choice is repeatable and needs no language model.
+pictures of them, and the choice is repeatable and needs no language model. A search without an
+annotated store has no vocabulary; its labels are the 80 objects of COCO, which any search finds.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def step_texts(log: Sequence[ToolCall], session: ToolSession | None = None) -> l
     Args:
         session: captions patches and pictures with the VQA model; None gives no captions.
     """
-    names, caption, half = _Names(log), _captions(session), MOST_STEPS // 2
+    names, caption, half = _Names(log), captions_by(session), MOST_STEPS // 2
     calls = log if len(log) <= MOST_STEPS else [*log[:half], *log[-half:]]
     texts = [_step(call, names, caption) for call in calls]
     if len(log) > MOST_STEPS:
@@ -159,7 +159,7 @@ def _result(call: ToolCall, names: _Names, caption: Caption) -> list[str]:
     return lines
 
 
-def _captions(session: ToolSession | None) -> Caption:
+def captions_by(session: ToolSession | None) -> Caption:
     """Return a function that captions a limited number of different patches.
 
     Further patches and failed captions get "".

@@ -24,15 +24,20 @@ from viper.evaluate.runs.learning_record import Journal
 from viper.evaluate.runs.store import RunStore, samples_of_run
 from viper.models.media import media_from
 from viper.reasoner import Reasoner, RunOptions
-from viper.schema import Answer, Trace
+from viper.run_result import RunResult
+from viper.schema import Trace
 from viper.storage.json_lines import append_line, dumps, read_lines
 from viper.strategies.answers import is_desired
 from viper.tuning.case import Case
+from viper.tuning.language_reflector import LanguageReflector
 from viper.tuning.learner import Learner, LearningTask, ScoredAnswer
 from viper.tuning.loop import LearningProgress, Reevaluator
 
 # Seconds between two checks for new remarks: a check is one `stat`, and learning takes far longer.
 POLL_S = 1.0
+
+# Comment for the reflector where a person only said no.
+NO = "this is not right"
 
 
 @dataclass
@@ -84,6 +89,12 @@ class FeedbackLearning:
             if seen != before:
                 self._learn_all(journal, cancel)
 
+    @property
+    def _reader(self) -> LanguageReflector | None:
+        """Return the reflector that reads comments, if there is one."""
+        readers = (each for each in self.learner.reflectors if isinstance(each, LanguageReflector))
+        return next((each for each in readers if each.reads_comments), None)
+
     def _state(self) -> tuple[int, int] | None:
         """Return size and time of the feedback file, which change with every new remark."""
         try:
@@ -94,7 +105,8 @@ class FeedbackLearning:
 
     def _learn_all(self, journal: Journal, cancel: threading.Event) -> None:
         with RunStore.read(self.folder) as store:
-            for entry in feedback_cases(store, self.learned, root=self.root):
+            has_reader = self._reader is not None
+            for entry in feedback_cases(store, self.learned, root=self.root, words=has_reader):
                 if cancel.is_set():
                     raise CancelledError("learning was cancelled")
                 if isinstance(entry, Unreadable):
@@ -108,9 +120,18 @@ class FeedbackLearning:
     def _learn_from(self, feedback: FeedbackCase, journal: Journal) -> None:
         """Learn from the remarks about one answer. Write the record, then mark them as used."""
         case, answered = feedback.case, ScoredAnswer(feedback.trace, float(feedback.right))
+        first = feedback.trace.answer
 
-        def judge(answer: Answer | None) -> float:
-            return float(is_desired(answer, case.desired, case.query.task))
+        def judge(run: RunResult) -> float:
+            answer = run.answer
+            if case.desired is not None:
+                return float(is_desired(answer, case.desired, case.query.task))
+            # equal pictures have equal names
+            is_same = bool(first and answer and first.value == answer.value)
+            now = Case.of(run.trace, run.media, None, case.comment)
+            if feedback.right or is_same or now is None or self._reader is None:
+                return float(feedback.right and is_same)
+            return float(self._reader.accepts(now, case))
 
         rerun = Reevaluator(self.reasoner, self.options, case.media, feedback.trace, judge)
         media = case.media.for_run()
@@ -170,10 +191,10 @@ class FeedbackCase:
 
     Attributes:
         trace: trace of the run that answered.
-        case: the case to reflect on, with the last right answer that a person gave and all
-            comments.
+        case: the case to reflect on, with the last right answer that a person gave, if any, and
+            all comments.
         remarks: ids of the remarks, for :meth:`LearnedRemarks.add`.
-        right: whether the run's answer was the desired one.
+        right: whether the run's answer was the desired one, or a person said yes to it.
     """
 
     sample_id: str
@@ -194,19 +215,21 @@ class Unreadable:
 
 
 def feedback_cases(
-    store: RunStore, learned: LearnedRemarks, *, root: Path | None = None
+    store: RunStore, learned: LearnedRemarks, *, root: Path | None = None, words: bool = False
 ) -> Iterator[FeedbackCase | Unreadable]:
     """Yield the answers of a run that have unused remarks, ordered by their first remark.
 
-    All remarks about an answer form one case, and the last right answer counts. Comments without
-    a right answer are unreadable. Media are read one case at a time.
+    All remarks about an answer form one case, and the last right answer counts. A comment alone
+    says that the answer is wrong, as ``no`` does of an edit or tags. Media are read one case at a
+    time.
 
     Source: CLOVA (Gao et al. 2024), sec. 3.3: human feedback is the desired answer or a comment.
-    Differs: a comment is used only together with a desired answer, because only that shows whether
-    learning helped.
+    Differs: where people judge again whether learning helped, the language model compares the new
+    result with the comment (:meth:`LanguageReflector.accepts`), because nobody waits for it.
 
     Args:
         root: folder of the set's official files.
+        words: whether a reflector reads comments; else cases without a right answer are unreadable.
 
     Raises:
         StoreError: the remarks or the run cannot be read.
@@ -225,20 +248,25 @@ def feedback_cases(
         answers = [remark.answer for remark in remarks if remark.answer is not None]
         comments = dict.fromkeys(filter(None, (remark.comment.strip() for remark in remarks)))
         try:
-            if not answers:
-                raise UsageError(COMMENT_ALONE)
+            answer = answers[-1] if answers else None
             trace = store.read_trace(name, seed)
             if trace is None or name not in samples:
                 raise UsageError("its trace or its picture is not there")
+            is_verdict, comment = trace.query.task in ("edit", "tag"), "\n".join(comments)
+            right, desired = is_verdict and answer is True, None if is_verdict else answer
+            if desired is None and not right:
+                if not words:
+                    raise UsageError(COMMENT_ALONE)
+                comment = comment or NO
             media = media_from(samples[name].load())
-            case = Case.of(trace, media, answers[-1], "\n".join(comments), trace.plan or "")
+            case = Case.of(trace, media, desired, comment, trace.plan or "")
             if case is None:
                 raise UsageError("no program was written for it")
         except (ViperError, OSError, TypeError) as error:
             yield Unreadable(name, seed, str(error))
             continue
         ids = tuple(remark_id(store, remark) for remark in remarks)
-        right = is_desired(case.answer, case.desired, case.query.task)
+        right = right or is_desired(case.answer, case.desired, case.query.task)
         yield FeedbackCase(name, seed, trace, case, ids, right)
 
 

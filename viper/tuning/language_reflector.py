@@ -1,15 +1,20 @@
 """Reflector that asks a language model what made an answer wrong, with the run as text.
 
 `LanguageReflector.reflect` writes the case as a prompt (`compact_prompt` for small writers), asks
-the model, and parses the reply (`parse_critique`, `parse_fault`) leniently. Nothing of the reply is
-ever executed.
+the model, and parses the reply (`parse_critique`, `parse_fault`) leniently. Of a wrong call of VQA
+it asks for the right answer in a request of its own (`_with_answer`). Nothing of a reply is ever
+executed.
+
+Source: CLOVA (Gao et al. 2024), sec. 3.3, figures 14 to 16: global and local reflection, and the
+inference of the wanted VQA answer. The global prompt and the inference show one example, the local
+prompt none, as there. Differs: all words are ours, and the examples are Python for every API.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, get_args
 
@@ -17,11 +22,14 @@ from viper.errors import UnknownNameError
 from viper.models.llm.protocol import LLM, Sampling
 from viper.models.llm.replies import json_parts, without_reasoning
 from viper.prompting import reflection as prompts
-from viper.schema import PROMPT_STYLES
+from viper.sandbox import Ref
+from viper.schema import PROMPT_STYLES, ToolCall
 from viper.strategies.critique import LOCATIONS, TOOL, Critique, CritiqueError
+from viper.tools.call_log import plain
 from viper.tools.toolbox import Toolbox
-from viper.tuning.case import Case, desired_text
-from viper.tuning.evidence import MOST_ITEMS, compact_steps, step_texts
+from viper.tuning.case import Case, desired_text, tags_text
+from viper.tuning.evidence import MOST_ITEMS, captions_by, compact_steps, step_texts
+from viper.tuning.soft_prompts.base import FUNCTION_TOOLS
 
 Scope = Literal["global", "local"]
 
@@ -69,6 +77,11 @@ class LanguageReflector:
         self._llm, self._toolbox, self._style, self._scope = llm, toolbox, style, scope
         self._results = results
 
+    @property
+    def reads_comments(self) -> bool:
+        """Return whether it can judge by a comment alone; small trained writers cannot."""
+        return self._style != "compact"
+
     def reflect(self, case: Case) -> Critique:
         """Return the critique of the model.
 
@@ -85,19 +98,49 @@ class LanguageReflector:
         calls = case.trial.tool_calls
         if self._scope == "local":
             calls = calls[:_MOST_LOCAL_STEPS]
-        session = None
-        if self._toolbox is not None:
-            session = self._toolbox.session(case.media, thresholds=case.trial.thresholds)
-        reflection = _reflection(case, tuple(step_texts(calls, session)))
+        reflection = self._seen(case, calls)
         if self._scope == "global":
-            return parse_critique(self._ask(prompts.build_global_prompt(reflection)), tools)
+            reply = self._ask(prompts.build_global_prompt(reflection))
+            return self._with_answer(parse_critique(reply, tools), reflection)
         for place, call in enumerate(calls):
             reply = self._ask(prompts.build_local_prompt(reflection, place))
             critique = parse_critique(reply, {call.index: call.tool}, default_step=call.index)
             if critique.speaks:
-                return critique
+                return self._with_answer(critique, reflection)
         reason = f"the language model found nothing wrong with any of {len(calls)} calls"
         return Critique("none", None, reason)
+
+    def accepts(self, now: Case, before: Case) -> bool:
+        """Return whether a new result meets the comment on the result before."""
+        reflection = self._seen(now, now.trial.tool_calls)
+        earlier = self._seen(before, ()).answer
+        reply = self._ask(prompts.build_acceptance_prompt(reflection, earlier))
+        return (_WORDS.findall(without_reasoning(reply).lower()) or [""])[0] == "yes"
+
+    def _with_answer(self, critique: Critique, reflection: prompts.Reflection) -> Critique:
+        """Return the critique with the answer that VQA should have given, if VQA is at fault."""
+        if FUNCTION_TOOLS.get(critique.tool or "") != "vqa" or critique.step is None:
+            return critique
+        reply = self._ask(prompts.build_answer_prompt(reflection, critique.step, critique.reason))
+        lines = without_reasoning(reply).strip().splitlines()
+        answer = re.sub(r"^\W*(answer|desired)\W*:", "", lines[-1], flags=re.I) if lines else ""
+        return replace(critique, desired=answer.strip(" \"'`*.") or critique.desired)
+
+    def _seen(self, case: Case, calls: Sequence[ToolCall]) -> prompts.Reflection:
+        """Return the case in words: steps, first picture and an answer that is a picture."""
+        session = None
+        if self._toolbox is not None:
+            session = self._toolbox.session(case.media, thresholds=case.trial.thresholds)
+        caption, shown = captions_by(session), ""
+        if case.answer is not None and case.answer.kind == "image":
+            size = (case.answer.value["width"], case.answer.value["height"])
+            shown = caption(plain(Ref("image", (case.answer.value["picture"], *size))))
+        picture = ""
+        if case.media.images:
+            height, width = case.media.images[0].shape[:2]
+            picture = caption(plain(Ref("image", ("image0", width, height))))
+        steps = tuple(step_texts(calls, session))
+        return replace(_reflection(case, steps, shown), picture=picture)
 
     def _ask(self, prompt: str) -> str:
         return self._llm.generate([prompt], Sampling(max_tokens=REPLY_TOKENS))[0][0].text
@@ -123,11 +166,15 @@ def compact_prompt(
     return prompt
 
 
-def _reflection(case: Case, steps: tuple[str, ...]) -> prompts.Reflection:
+def _reflection(case: Case, steps: tuple[str, ...], shown: str = "") -> prompts.Reflection:
     answer, failure = case.answer, case.trial.failure
     text = "none" if answer is None else str(answer.value)
     if answer is None and failure is not None:
         text = f"none; it failed: {failure.kind}: {failure.message}"
+    elif answer is not None and answer.kind == "image":
+        text = f"a picture{f' that shows {shown}' if shown else ''}"
+    elif answer is not None and answer.kind == "tags":
+        text = tags_text([(tag["label"], tag["box"]) for tag in answer.value], case.media)
     return prompts.Reflection(
         task=case.query.task,
         query=case.query.text,

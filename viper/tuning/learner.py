@@ -147,10 +147,15 @@ class LearnSettings:
 
 @dataclass(frozen=True)
 class ScoredAnswer:
-    """One answer with its score."""
+    """One answer with its score.
+
+    Attributes:
+        media: media of the run with its edited pictures; None for an answer from a store.
+    """
 
     trace: Trace
     score: float
+    media: Media | None = None
 
     @property
     def solved(self) -> bool:
@@ -230,14 +235,18 @@ class _TaskSession:
 
     def __init__(self, learner: Learner, task: LearningTask) -> None:
         self._learner, self._task, self._settings = learner, task, learner.settings
-        query = task.answered.trace.query
-        self._source = CallSource(task.media, query.sample_id or query.text[:200])
         self._now = task.answered
         self._critiques: list[Critique] = []
         self._updates: list[Update] = []
         self._demonstrations: list[str] = []
         self._refused = 0
         self._problem = ""
+
+    @property
+    def _source(self) -> CallSource:
+        query = self._task.answered.trace.query
+        media = self._now.media or self._task.media
+        return CallSource(media, query.sample_id or query.text[:200])
 
     def record(self) -> LearningRecord:
         """Return the learning record so far."""
@@ -304,7 +313,7 @@ class _TaskSession:
             return None
         answer = self._now.trace.answer
         wanted = (task.desired, task.comment, trial.plan or "")
-        case = Case(self._now.trace.query, task.media, trial, answer, *wanted)
+        case = Case(self._now.trace.query, self._source.media, trial, answer, *wanted)
         for reflector in reflectors[round_:] or reflectors[-1:]:
             self._learner.on_step("reflecting")
             try:

@@ -21,7 +21,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from viper.data.sample import Sample
+from viper.data.sample import EditTarget, Sample
 from viper.errors import CancelledError
 from viper.evaluate.engines.sample_runner import Item, SampleRunner
 from viper.evaluate.runs.learning_record import Journal, LearningRecord
@@ -29,12 +29,19 @@ from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import Prediction, SampleResult
 from viper.models.media import Media, media_from
 from viper.reasoner import Reasoner, RunOptions
-from viper.schema import Answer, Trace
+from viper.run_result import RunResult
+from viper.schema import Trace
 from viper.strategies.demonstration_pool import PoolExample
 from viper.tuning.learner import Learner, LearningTask, ScoredAnswer, showing
 
 # Tasks whose targets a reflector can compare answers with.
-_REFLECTED = frozenset({"ground", "question", "choice", "statement"})
+_REFLECTED = frozenset({"ground", "question", "choice", "statement", "tag"})
+
+# Problem of an edit without an EditTarget: a metric only sees whether there is a picture.
+UNJUDGED = (
+    "nothing says what the edit must be; judge it yourself with: "
+    "viper learn feedback RUN SAMPLE --answer yes (or no)"
+)
 
 
 @dataclass
@@ -154,15 +161,21 @@ class LearningLoop:
         """Learn from an answered item. The record is in the journal when this returns."""
         sample, runner = item.sample, self.runner
 
-        def judge(answer: Answer | None) -> float:
-            prediction = None if answer is None else Prediction.of(answer)
+        def judge(run: RunResult) -> float:
+            prediction = None
+            if run.answer is not None:
+                prediction = replace(Prediction.of(run.answer), picture=run.picture)
             return runner.metric.score(sample, prediction).value
 
         record = LearningRecord(sample.sample_id, item.seed, result.score, result.score)
-        if trace is not None:
+        is_edit, desired = sample.task == "edit", desired_of(sample)
+        if is_edit and desired is None:
+            record = replace(record, problem=UNJUDGED)
+        elif trace is not None:
             media, answered = media_from(sample.load()), ScoredAnswer(trace, result.score)
             rerun = Reevaluator(runner.reasoner, runner.options, media, trace, judge)
-            desired = desired_of(sample)
+            # the pictures of an edit are not stored, so it runs again first
+            stale = stale or is_edit
             task = LearningTask(media.for_run(), answered, rerun, desired, stale=stale)
             record = self.learner.learn(task)
         record = replace(record, sample_id=sample.sample_id, seed=item.seed)
@@ -173,6 +186,8 @@ class LearningLoop:
 
 def desired_of(sample: Sample) -> Any:
     """Return the sample's label if a reflector can use it, else None."""
+    if isinstance(sample.target, EditTarget):
+        return sample.target.words
     return sample.target if sample.task in _REFLECTED else None
 
 
@@ -222,14 +237,14 @@ class Reevaluator:
     Attributes:
         options: settings of every run; task, options, seed and sample id come from the trace.
         first: the trace.
-        judge: returns the score of an answer, or of no answer (None), in [0, 1].
+        judge: returns the score of a run, in [0, 1].
     """
 
     reasoner: Reasoner
     options: RunOptions
     media: Media
     first: Trace
-    judge: Callable[[Answer | None], float]
+    judge: Callable[[RunResult], float]
 
     def __call__(self, program: str | None, demonstrations: Sequence[PoolExample]) -> ScoredAnswer:
         """Answer by this program, or by a newly written one.
@@ -253,4 +268,4 @@ class Reevaluator:
             plan = next((trial.plan for trial in self.first.trials[::-1] if trial.plan), None)
             trials = tuple(replace(trial, plan=plan) for trial in result.trace.trials)
             trace = replace(result.trace, trials=trials)
-        return ScoredAnswer(trace, self.judge(result.answer))
+        return ScoredAnswer(trace, self.judge(result), result.media)

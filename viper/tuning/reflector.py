@@ -147,13 +147,16 @@ class InterventionReflector:
     def reflect(self, case: Case) -> Critique:
         """Return a critique as :meth:`Reflector.reflect` does.
 
-        Its location is ``none`` without a desired answer.
+        Its location is ``none`` without a desired answer, and for edits, because each of hundreds
+        of painted pictures would need a judge.
 
         Raises:
             SandboxUnavailableError, SandboxHostError: no program can run on this machine.
         """
         if case.desired is None:
             return Critique("none", None, "the desired answer is not known")
+        if case.query.task == "edit":
+            return Critique("none", None, "no change of a result shows whether an edit is right")
         return self.judged(self._intervention.search(case))
 
     def judged(self, search: Search) -> Critique:

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from viper.errors import StoreError, UsageError
 from viper.models.vision.prompt_pool import Evidence, PromptPool, arrays_of
+from viper.models.vision.segmenter_sam import THINGS
 from viper.models.vision.soft_prompts import SoftPrompt
 from viper.record import record_from_json
 from viper.schema import to_json
@@ -145,7 +146,7 @@ class ToolTrainer:
                 sources.search,
                 limit=limit,
                 negatives=NEGATIVES.get(tool, limit),
-                vocabulary=() if store is None else tuple(store.vocabulary()),
+                vocabulary=THINGS if store is None else tuple(store.vocabulary()),
                 same=() if store is None else store.names_of(concept),
                 matcher=matcher,
                 related=RELATED_TO.get(tool, RELATED),
@@ -155,6 +156,11 @@ class ToolTrainer:
         if not data.positives:
             name = data.evidence.get("source", "the source")
             raise UsageError(f"{name} has no picture of {concept!r}; name another source of data")
+        if tool == "match" and not data.negatives:
+            raise UsageError(
+                f"{data.evidence['source']} has no pictures of anything but {concept!r}, which "
+                "match has to tell it from; add pictures of other things"
+            )
         return data
 
     def learn(
@@ -174,7 +180,7 @@ class ToolTrainer:
         Raises:
             UsageError, StoreError, CancelledError: see :meth:`teach`.
         """
-        tuner, memory, key = tuner_for(tool), self.memory, None
+        tuner, memory, key = tuner_for(options.tuner_of(tool)), self.memory, None
         trained: Sequence[TrainedPrompt] | None = None
         if memory is not None and isinstance(data, training_data.Collected):
             evidence = json.dumps(data.evidence, sort_keys=True)

@@ -51,6 +51,7 @@ class UpdateSettings:
         probe: try the concepts that calls name if reflection names no tool.
         validate: discard prompts that do not help on held-out data.
         seed: random seed for data and training.
+        decoder: see :class:`~viper.tuning.soft_prompts.base.TunerOptions`.
     """
 
     only: frozenset[str] | None = None
@@ -59,6 +60,7 @@ class UpdateSettings:
     probe: bool = True
     validate: bool = True
     seed: int = 0
+    decoder: bool = False
 
 
 @dataclass(frozen=True)
@@ -207,7 +209,8 @@ class ToolUpdates:
         return replace(base, prompts=tuple(prompts), ids=tuple(result.ids))
 
     def _options(self, attempts: int) -> TunerOptions:
-        return TunerOptions(seed=self.settings.seed + attempts, validate=self.settings.validate)
+        settings, seed = self.settings, self.settings.seed + attempts
+        return TunerOptions(seed=seed, validate=settings.validate, decoder=settings.decoder)
 
     def _answered(
         self, source: CallSource, call: ToolCall, question: str, answer: str, right: bool = False

@@ -99,7 +99,7 @@ def learner_for(
     state: Path,
     data: Data | Sources,
     *,
-    reflection: Reflection = "intervention",
+    reflection: str = "intervention",
     settings: LearnSettings | None = None,
     tools: UpdateSettings | None = None,
     origin: ExampleOrigin | None = None,
@@ -148,7 +148,7 @@ def origin_of(components: Components, set_name: str = "", split: str = "") -> Ex
     )
 
 
-def reflectors_of(components: Components, reflection: Reflection) -> list[Reflector]:
+def reflectors_of(components: Components, reflection: str) -> list[Reflector]:
     """Return the reflectors in order of use. A language model is asked globally, then locally.
 
     The language model is the profile's critic, or the program writer if there is no critic.

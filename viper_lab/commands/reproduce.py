@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields, replace
 from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import click
 
+from viper.commands.completion import API, STRATEGY
 from viper.commands.lazy_group import LazyGroup
 from viper.commands.options import (
     Decorator,
@@ -52,6 +54,7 @@ def reproduction(
     data: str,
     default_set: str = "world",
     split: str = "Split to answer. By default val, or the first of the data set.",
+    api: str = "Functions that programs may call. By default those of the profile.",
 ) -> Callable[[Callable[..., int]], Callable[..., int]]:
     """Give a command the options of all reproductions, as its first argument, and its own options.
 
@@ -61,15 +64,16 @@ def reproduction(
         out: help text of ``--out``: contents of the folder.
         data: help text of ``--data``.
         default_set: its default.
+        api: help text of ``--api``.
     """
     full_seeds, quick_seeds, of_seeds = seeds
     full, quick, least, of_samples = samples
 
     def decorated(command: Callable[..., int]) -> Callable[..., int]:
         @wraps(command)
-        def run(profile: ProfileChoice, **values: Any) -> int:
+        def run(profile: ProfileChoice, api: str | None, **values: Any) -> int:
             shared = {name: values.pop(name) for name in _SHARED}
-            return command(Options(**shared, profile=profile), **values)
+            return command(Options(**shared, profile=replace(profile, api=api)), **values)
 
         return options(
             click.option("--quick", is_flag=True, is_eager=True,
@@ -83,6 +87,7 @@ def reproduction(
                          metavar="SET", help=data),
             root_option,
             click.option("--split", metavar="NAME", help=split),
+            click.option("--api", type=API, metavar="NAME[+FILE.py]", help=api),
             *own,
             click.option("--json", "as_json", is_flag=True,
                          help="Print rows, gains and claims as JSON."),
@@ -116,8 +121,11 @@ def reproduce() -> None:
 @reproduction(
     click.option("--pool", type=click.IntRange(2), default=100, show_default=True, metavar="N",
                  help="Number of labelled samples to mine banks from, for each part and seed."),
-    click.option("--shots-split", default="train", show_default=True, metavar="NAME",
-                 help="Split to mine examples from."),
+    click.option("--shots-split", metavar="NAME", help="Split to mine examples from. By default "
+                 "train, or the first split of the data set whose name begins with train."),
+    click.option("--strategy", "baselines", type=STRATEGY, multiple=True, metavar="NAME",
+                 help="Strategy without a program that table 1 compares with; may be repeated. By "
+                      "default detector, vqa, captions and llm, each for its task."),
     click.option("--start-off", type=click.FloatRange(0, min_open=True), default=2.0,
                  show_default=True, metavar="FACTOR",
                  help="Factor by which the detector's calibrated threshold is off where "
@@ -128,16 +136,22 @@ def reproduce() -> None:
     samples=(120, 50, 2, "Number of samples of each part under each seed;"),
     out="runs, banks and reports",
     data="Data set (see viper data list); world means its three sets with conventions.",
+    split="Split to answer. By default val, val:hard of nextqa, or the first of the data set.",
+    api="API that the tables compare with ViperGPT's. By default abstract, the paper's.",
 )  # fmt: skip
 def zero_shot(
     options: Options,
     pool: int,
-    shots_split: str,
+    shots_split: str | None,
+    baselines: tuple[str, ...],
     start_off: float,
     second: str | None,
     processes: int | None,
 ) -> int:
     """Measure tables 1 to 6 and figures 2 to 4 of Stanić et al. 2024, and check the claims.
+
+    Programs are written at the profile's temperature; the paper's is 0.4. Several seeds that would
+    all give the same answers are refused.
 
     With the embedded world, every seed uses a data set with its own conventions: half of its
     queries are vague, and only examples show their meaning. The same weights answer in all rows,
@@ -152,7 +166,8 @@ def zero_shot(
     """
     from viper_lab.papers.zero_shot_run import ZeroShotJob
 
-    return ZeroShotJob(options, pool, shots_split, second, start_off).run(processes)
+    job = ZeroShotJob(options, pool, shots_split, second, start_off, baselines)
+    return job.run(processes)
 
 
 @reproduce.command("clova", short_help="Reproduce CLOVA: tools that learn.")
@@ -204,6 +219,9 @@ def clova(options: Options, training: TrainingData, **own: Any) -> int:
 
 @reproduce.command("avis", short_help="Reproduce AVIS: knowledge search step by step.")
 @reproduction(
+    click.option("--decisions", default="written", show_default=True, metavar="written|FILE.jsonl",
+                 help='Decisions that planners in words see, from viper lab seek induce; "" for '
+                      "none."),
     PROCESSES,
     seeds=(3, 1, "Number of seeds, each with its own catalogue;"),
     samples=(120, 40, 2, "Number of questions under each seed;"),
@@ -211,23 +229,24 @@ def clova(options: Options, training: TrainingData, **own: Any) -> int:
     data="Data set; world means its catalogues, other sets use the searches of the profile.",
     split=_JUDGED_ON_TEST,
 )  # fmt: skip
-def avis(options: Options, processes: int | None) -> int:
+def avis(options: Options, decisions: str, processes: int | None) -> int:
     """Measure tables 1, 2, 3 and 5 of AVIS, and check the claims.
 
     Knowledge search is compared with the language model alone, with retrieval by the matcher, with
     fixed sequences of the same tools, and with itself without the graph or a group of tools. With
     the embedded world, every seed asks about a new catalogue; its images and texts are written and
-    indexed below --out. Every answer is stored at once; after Ctrl-C the same command continues.
-    The exit code is 1 if a claim fails.
+    indexed below --out. On other sets an exhausted search answers from memory. Every answer is
+    stored at once; after Ctrl-C the same command continues. The exit code is 1 if a claim fails.
 
     \b
     viper lab reproduce avis --quick
     viper lab reproduce avis --out figures --json > figures.json
-    viper lab reproduce avis --data infoseek --root infoseek --profile openai --samples 200
+    viper lab reproduce avis --data infoseek --root infoseek --profile openai --samples 200 \\
+        --seeds 1
     """
     from viper_lab.papers.avis import AvisJob
 
-    return AvisJob(options).run(processes)
+    return AvisJob(options, decisions).run(processes)
 
 
 @reproduce.command("dwim", short_help="Reproduce DWIM: agents tuned on their workflows.")
@@ -244,6 +263,13 @@ def avis(options: Options, processes: int | None) -> int:
     click.option("--longest", type=click.IntRange(16), default=2048, show_default=True,
                  metavar="TOKENS", help="Leave out longer texts; a prompt with a whole API has "
                                         "about 4,000 tokens."),
+    click.option("--checks-by", type=click.Choice(["rules", "llm"]),
+                 help="Who recognises discrepancies between results and labels. By default llm, "
+                      "the language model, or rules if the agent is a small model that is asked "
+                      "in its own form."),
+    click.option("--temperature", type=click.FloatRange(0, 2),
+                 help="Temperature of all agents. By default that of the profile, or 1 if that "
+                      "is 0."),
     click.option("--train-split", metavar="NAME", help="Split to learn from. By default "
                  "train:question of world, and of other data sets train or the first split whose "
                  "name begins with train."),
@@ -255,13 +281,14 @@ def avis(options: Options, processes: int | None) -> int:
           "the first split whose name begins with val. "
           "test:question holds wordings and combinations that no training split has.",
 )  # fmt: skip
-def dwim(options: Options, workflows: int, train_split: str | None, **tuning: Any) -> int:
+def dwim(options: Options, **values: Any) -> int:
     """Measure table 10 and sections 9, 11 and 14 of DWIM, and check the claims.
 
     Under each seed, the agent of the profile explores training samples in three modes. It is tuned
     on the effective actions in one variant for each row of the table, and every agent answers new
-    samples. Every result is stored at once; after Ctrl-C the same command continues. The exit code
-    is 1 if a claim fails.
+    samples. One more row is the agent that is not tuned, with ten solved queries in its prompts.
+    Every result is stored at once; after Ctrl-C the same command continues. The exit code is 1 if a
+    claim fails.
 
     \b
     viper lab reproduce dwim --quick
@@ -270,9 +297,10 @@ def dwim(options: Options, workflows: int, train_split: str | None, **tuning: An
         --accumulate 8
     """
     from viper.tuning.agent.training import TuneSettings
-    from viper_lab.papers.dwim import run_dwim
+    from viper_lab.papers.dwim import DwimOptions, run_dwim
 
-    return run_dwim(options, workflows, TuneSettings(**tuning), train_split)
+    own = {field.name: values.pop(field.name) for field in fields(DwimOptions)}
+    return run_dwim(options, DwimOptions(**own), TuneSettings(**values))
 
 
 @reproduce.command("nlvr", short_help="Reproduce NLVR from pixels: programs from three sources.")

@@ -7,7 +7,7 @@ answers and on the ways to them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from viper.evaluate.evaluation import model_ids
@@ -15,6 +15,7 @@ from viper.evaluate.intervals import share
 from viper.evaluate.sample_result import SampleResult
 from viper.reasoner import Reasoner, RunOptions
 from viper.strategies.base import Components
+from viper.strategies.seek.decisions import WRITTEN, decisions_of
 from viper.strategies.seek.graph import EVERY, GROUPS
 from viper_lab.papers.cell_runner import Cell, CellRunner, Scale, mean_score
 from viper_lab.papers.job import PaperJob
@@ -25,15 +26,17 @@ from viper_lab.papers.tables import LEFT_OUT, Results, Table, cells_of, compared
 TITLE = "AVIS (Hu et al. 2023)"
 ALL = "all"
 
-_SEEK = RunOptions(strategy="seek", trials=1, self_tune=False)
+# Whatever the profile says, every decision is made at temperature 0, as in the paper.
+_SEEK = RunOptions(strategy="seek", trials=1, self_tune=False, temperature=0.0)
 
 
-def _cell(name: str, graph: str = "avis", without: Sequence[str] = ()) -> Cell:
-    return Cell(name, _SEEK.changed(graph=graph, without_actions=tuple(without)))
+def _cell(name: str, graph: str = "avis", without: Sequence[str] = (), **settings: Any) -> Cell:
+    return Cell(name, _SEEK.changed(graph=graph, without_actions=tuple(without), **settings))
 
 
 SEEK = _cell("seek")
-UNGUIDED = _cell("seek, without the graph", EVERY)
+# Appendix B takes away all that people showed: the graph, and the decisions in the prompt.
+UNGUIDED = _cell("seek, without the graph", EVERY, decisions="")
 WITHOUT = {group: _cell(f"seek, without {group}", without=GROUPS[group]) for group in GROUPS}
 
 QUESTION_ONLY = _cell("question only", "question-only")
@@ -72,15 +75,29 @@ class AvisStudy:
     Attributes:
         parts: of the data.
         quick: the rest was left out.
+        settings: of every cell that does not set them itself.
     """
 
     parts: Sequence[Part]
     quick: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def tables(self) -> list[Table[Cell]]:
         """Return the tables, the one that the main claims need first."""
-        return [main_table(quick=self.quick), *([] if self.quick else [GRAPH_TABLE])]
+        tables = [main_table(quick=self.quick), *([] if self.quick else [GRAPH_TABLE])]
+        return [self.under_settings(table) for table in tables]
+
+    def under_settings(self, table: Table[Cell]) -> Table[Cell]:
+        """Return a table whose cells have the study's settings where they set nothing else."""
+        cells = {
+            name: replace(
+                cell,
+                options=cell.options.changed(changes={**self.settings, **cell.options.changes}),
+            )
+            for name, cell in table.cells.items()
+        }
+        return replace(table, cells=cells)
 
     @property
     def unanswerable(self) -> list[Part]:
@@ -90,14 +107,15 @@ class AvisStudy:
 
     def cells(self) -> list[tuple[Cell, Part]]:
         """Return every cell with each part, once."""
-        return cells_of(self.tables, self.parts) + cells_of([UNANSWERED], self.unanswerable)
+        unanswered = self.under_settings(UNANSWERED)
+        return cells_of(self.tables, self.parts) + cells_of([unanswered], self.unanswerable)
 
     def reproduce(self, runner: CellRunner) -> Reproduction:
         """Answer everything that is not stored yet, and judge it."""
         results = Results(self.quick)
         for table in self.tables:
             results.measure(Columns(runner), table, columns(self.parts))
-        results.measure(runner, UNANSWERED, self.unanswerable)
+        results.measure(runner, self.under_settings(UNANSWERED), self.unanswerable)
         main = self.parts[0].equipped(runner.writers["main"], runner.scale.seeds[0])
         models, scale = model_ids(Reasoner(main, preload=False)), runner.scale
         claims = judged(runner, self)
@@ -238,13 +256,33 @@ def picked(path: Sequence[Any]) -> str:
 
 @dataclass(frozen=True)
 class AvisJob(PaperJob):
-    """``viper lab reproduce avis``."""
+    """``viper lab reproduce avis``.
+
+    Attributes:
+        decisions: see :class:`viper.strategies.seek.SeekSettings`; "" shows none.
+    """
+
+    decisions: str = WRITTEN
 
     def writers(self) -> dict[str, Components]:
         return {"main": self.options.opened().components()}
 
     def study(self, runner: CellRunner) -> AvisStudy:
-        o = self.options
+        """Return what is measured; decisions are shown to planners whose prompts are in words.
+
+        An exhausted search answers from memory, except on catalogues, where some questions have no
+        answer and it is right to say so.
+
+        Raises:
+            UsageError: the decisions cannot be read.
+        """
+        o, components = self.options, runner.writers["main"]
+        decisions_of(self.decisions)
+        seeker = components.model("seeker")
+        style = seeker[1] if seeker else components.settings.prompt_style
+        settings = {} if style == "compact" else {"decisions": self.decisions}
         if o.is_world:
-            return AvisStudy([KnowledgePart(o.out, o.samples, o.split or "test")], o.quick)
-        return AvisStudy([set_part(o.set_name, o.root, o.split, "train")], o.quick)
+            part = KnowledgePart(o.out, o.samples, o.split or "test")
+            return AvisStudy([part], o.quick, settings)
+        set_of_data = set_part(o.set_name, o.root, o.split, "train")
+        return AvisStudy([set_of_data], o.quick, {**settings, "exhausted": "memory"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from viper.ace.bank import Bank, write_bank
 from viper.ace.mining import WARM, ExampleSource, candidates, of_each_kind, zero_shot
 from viper.ace.select import Selection, select
 from viper.data.registry import choose
-from viper.data.sample import Sample
+from viper.data.sample import Sample, kind_of
 from viper.errors import StoreError, UsageError
 from viper.evaluate.campaign import RunProgress, SampledEvaluation, answer_all
 from viper.evaluate.evaluation import Evaluation, model_ids
@@ -22,7 +22,9 @@ from viper.models.llm.wrapped import CachedLLM
 from viper.reasoner import Reasoner, RunOptions
 from viper.storage.cache import ComputeCache
 from viper.storage.sqlite import SqliteStore
+from viper.strategies import strategy
 from viper.strategies.base import Components
+from viper.strategies.end_to_end import EndToEndStrategy
 from viper.strategies.examples import NoExamples
 from viper_lab.papers.parts import Part
 
@@ -43,6 +45,19 @@ def spread(values: Sequence[int]) -> str:
     return f"{low}" if low == high else f"{low} to {high}"
 
 
+# Words of the kinds of expression, the rare ones first: one that has several counts as the first.
+_KINDS: Mapping[str, frozenset[str]] = {
+    kind: frozenset(words.split())
+    for kind, words in {
+        "order": "first second third fourth fifth last 1st 2nd 3rd 4th 5th",
+        "middle": "middle center centre between",
+        "closest": "close closer closest near nearer nearest next beside by touching",
+        "front or back": "front back behind foreground background farthest furthest",
+        "above or below": "above below under over top bottom upper lower highest lowest",
+        "left or right": "left right leftmost rightmost",
+    }.items()
+}
+
 # Between the seeds of several programs for one sample: no seed of a reproduction is another's.
 _APART = 1_000
 
@@ -58,8 +73,8 @@ class Mining:
     Attributes:
         api: whose programs.
         shots: labelled samples.
-        chosen: take them so that all kinds of queries occur, instead of at random (the paper's
-            authors chose by hand).
+        chosen: take them so that all kinds of queries occur, instead of at random; see
+            :func:`question_kind`.
         keep: examples at most.
         scored: keep the best; else any that ran, at random.
         programs: drawn for each labelled sample; several are drawn warm, so that a reading which
@@ -241,6 +256,33 @@ class CellRunner(Stored):
         """Return the labelled samples from which banks are mined."""
         return self.sampled(part.shots(seed, self.scale.pool))
 
+    def check_seeds(self, cells: Iterable[tuple[Cell, Part]]) -> None:
+        """Refuse several seeds that must all give the same answers.
+
+        Raises:
+            UsageError: there is a cell whose seeds cannot differ.
+        """
+        for cell, part in cells:
+            if len(self.scale.seeds) > 1 and not self._can_differ(cell, part):
+                raise UsageError(
+                    f"{part.name}: {len(self.scale.seeds)} seeds ask the same samples, and "
+                    f"{cell.name!r} asks its language model at temperature 0, so that all give the "
+                    "same answers; give --seeds 1, or a profile with a temperature above 0"
+                )
+
+    def _can_differ(self, cell: Cell, part: Part) -> bool:
+        """Return whether seeds have samples, shots or sampled programs of their own."""
+        mining, seeds = cell.mining, self.scale.seeds
+        if cell.options.settings(self.writers[cell.writer].settings).temperature > 0:
+            return True
+        if mining is not None and mining.programs > 1:  # drawn warm, under each seed
+            return True
+        if _differ([self.test_samples(part, seed, cell.times).samples for seed in seeds]):
+            return True
+        return mining is not None and _differ(
+            [mined_from(self.pool(part, seed).samples, mining, seed) for seed in seeds]
+        )
+
     def step(self, cell: Cell, part: Part, seed: int) -> StoredRun:
         """Return the run of a cell.
 
@@ -306,7 +348,7 @@ class CellRunner(Stored):
         key = (mining, part.name, seed, writer)
         if key not in self._banks:
             parts = self.writers[writer]
-            sampled = mined_as(self.pool(part, seed), mining)
+            sampled = mined_as(self.pool(part, seed), mining, parts.settings.temperature)
             results = self._answered(self.mining_step(mining, part, seed, writer), parts, sampled)
             evaluation, samples = sampled.evaluation, sampled.samples
             source = ExampleSource(evaluation, mining.api, parts.library, parts.llm.model_id)
@@ -320,24 +362,53 @@ class CellRunner(Stored):
         return self._banks[key]
 
     def note(self, cell: Cell, part: Part) -> str:
-        """Return the number of examples in the cell's banks, or "" for a cell without examples."""
+        """Return the number of examples in the cell's banks, or "" for a cell without examples.
+
+        A model alone never samples; where all seeds ask the same, the note says so.
+        """
         if cell.mining is None:
-            return ""
+            settings = cell.options.settings(self.writers[cell.writer].settings)
+            is_alone = isinstance(strategy(settings.strategy), EndToEndStrategy)
+            asked = [self.test_samples(part, seed, cell.times).samples for seed in self.scale.seeds]
+            is_same = is_alone and len(asked) > 1 and not _differ(asked)
+            return "the same under every seed" if is_same else ""
         banks = [self.bank(cell.mining, part, seed, cell.writer) for seed in self.scale.seeds]
         return f"{spread([len(bank.items) for bank in banks])} examples mined"
+
+
+def _differ(by_seed: Sequence[Sequence[Sample]]) -> bool:
+    return len({tuple(sample.sample_id for sample in own) for own in by_seed}) > 1
 
 
 def mined_from(samples: Sequence[Sample], mining: Mining, seed: int) -> list[Sample]:
     """Return the shots of the pool: random ones, or each kind of query in turn."""
     if not mining.chosen:
         return choose(samples, mining.shots, seed)
-    return of_each_kind(samples, mining.shots)
+    return of_each_kind(samples, mining.shots, question_kind)
 
 
-def mined_as(pool: SampledEvaluation, mining: Mining) -> SampledEvaluation:
-    """Return the pool, to be answered once without examples, or several times and warm."""
-    warmth = WARM if mining.programs > 1 else 0.0
-    sampled = pool.under(zero_shot(warmth).changed(api=mining.api))
+def question_kind(sample: Sample) -> str:
+    """Return the kind of a query: of an expression by its words, else as the data set has it.
+
+    Source: Stanić et al. 2024, sec. 3.2, whose 16 examples cover the types of questions, such as
+    left and right, front and back, closest to. Differs: words decide, because no person chooses.
+    """
+    if sample.task != "ground" or "query_type" in sample.groups:
+        return kind_of(sample.groups)
+    words = set(re.findall(r"\w+", sample.text.lower()))
+    return next((kind for kind, own in _KINDS.items() if words & own), "no relation")
+
+
+def mined_as(
+    pool: SampledEvaluation, mining: Mining, temperature: float | None = None
+) -> SampledEvaluation:
+    """Return the pool, to be answered once without examples, or several times and warm.
+
+    Args:
+        temperature: of the profile; where it is 0, several programs are drawn at ``WARM``.
+    """
+    warmth = (temperature or WARM) if mining.programs > 1 else temperature
+    sampled = pool.under(zero_shot().changed(api=mining.api, temperature=warmth))
     (first,) = pool.evaluation.seeds
     seeds = tuple(first + number * _APART for number in range(mining.programs))
     return replace(sampled, evaluation=replace(sampled.evaluation, seeds=seeds))

@@ -39,7 +39,7 @@ _MEASURED_APART = {
 
 _STRICT = ("loc", "match")
 # Questions about pictures of new concepts that ask what the tools could do before.
-_STAYS = ("seg absent", "beside")
+_STAYS = ("seg absent", "seg outline", "beside")
 
 _GAINS = "{}: a gain on reserved concepts whose interval excludes 0"
 _NOT_WORLD = "measured on the embedded world only"

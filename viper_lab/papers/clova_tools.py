@@ -3,6 +3,9 @@
 All concepts are learned into one pool, from at most :data:`POSITIVES` positives each, and the same
 questions are asked before and after, about new and about old concepts, on scenes of one split
 (:mod:`viper_lab.scores.concepts`).
+
+The detector and the segmenter are measured in both forms that they can learn in: as probes, which
+the package uses, and as prompts of a decoder, as in the paper's supplement, secs. 8.2 and 8.3.
 """
 
 from __future__ import annotations
@@ -32,7 +35,10 @@ from viper_lab.world.reserved import CONCEPTS
 POSITIVES = 7
 
 # Number in the names of stored outcomes; those of another measurement are not read.
-FORM = 2
+FORM = 3
+
+# Tools that can also learn as prompts of a decoder, and the name of their table.
+DECODERS, DECODER_TABLE = ("loc", "seg"), "tools, prompts of a decoder"
 
 # Takes as long as all other tools together.
 _SLOW = "replace"
@@ -48,6 +54,7 @@ class ToolSetup:
     Attributes:
         count: questions about each concept; about old concepts ten times as many.
         wrong: share of wrong pictures, in tenths.
+        decoder: see :class:`~viper.tuning.soft_prompts.base.TunerOptions`.
     """
 
     tool: str
@@ -58,6 +65,7 @@ class ToolSetup:
     validate: bool = True
     split: str = "val"
     concepts: tuple[str, ...] = tuple(CONCEPTS)
+    decoder: bool = False
 
 
 @dataclass(frozen=True)
@@ -105,7 +113,7 @@ def _measured(
     if pool.kept():
         pool.remove(setup.tool)
     trainer = ToolTrainer(toolbox.models, pool, Sources(WorldStore(), search, setup.positives))
-    options = TunerOptions(seed=setup.seed, validate=setup.validate)
+    options = TunerOptions(seed=setup.seed, validate=setup.validate, decoder=setup.decoder)
     new_toolbox = toolbox.with_soft_prompts(pool)
     before = asked_about(questions, toolbox, setup)
     seconds: list[float] = []
@@ -180,7 +188,7 @@ def measured_tools(
 
     Args:
         asked: questions and their split, for every tool.
-        quick: under one seed, without the inpainter and without wrong pictures.
+        quick: under one seed, without the inpainter, wrong pictures and prompts of decoders.
     """
 
     def outcomes(name: str, setup: ToolSetup) -> list[ToolOutcome]:
@@ -195,6 +203,12 @@ def measured_tools(
     rows, steps = tool_rows(list(by_tool.values()))
     if quick:
         return ToolResults(by_tool, None, rows, steps)
+    decoders = [replace(asked, tool=tool, decoder=True) for tool in DECODERS]
+    more, more_steps = tool_rows(
+        [outcomes(DECODER_TABLE, each) for each in decoders], DECODER_TABLE
+    )
+    rows += more
+    steps += more_steps
     setup = replace(asked, tool="match", wrong=NOISE)
     checked = outcomes("wrong pictures", setup)
     unchecked = outcomes("wrong pictures, not validated", replace(setup, validate=False))
@@ -238,5 +252,5 @@ def _together(
 
 def slug_of(setup: ToolSetup) -> str:
     """Return the name of a setup in file names, which existing folders already hold."""
-    stored = repr(setup).replace("ToolSetup", "ToolCourse", 1)
+    stored = repr(setup).replace("ToolSetup", "ToolCourse", 1).replace(", decoder=False", "")
     return hashlib.sha256(stored.encode()).hexdigest()[:12]

@@ -39,7 +39,7 @@ from viper.evaluate.intervals import (
     sums_of,
 )
 from viper.evaluate.sample_result import SampleResult
-from viper.reasoner import Reasoner
+from viper.reasoner import Reasoner, RunOptions
 from viper.sandbox import Sandbox
 from viper.strategies.explore.workflow import MODES, Workflow
 from viper.tuning.agent.flags import flag_report
@@ -47,8 +47,10 @@ from viper.tuning.agent.training import TuneSettings
 from viper.tuning.agent.tuned_model import agent_role, tuned_of
 from viper_lab.papers.dwim_study import (
     AGENTS,
+    FROZEN,
     MASKED,
     QUICK_AGENTS,
+    TEMPERATURE,
     UNTUNED,
     AgentVariant,
     DwimScale,
@@ -90,11 +92,13 @@ class WorkflowBench(Generic[C]):
     Attributes:
         made: workflows of a cell under a seed.
         right: outcomes that count.
+        about: what a reader must know about a cell.
     """
 
     scale: DwimScale
     made: Callable[[C, int], Sequence[Workflow]]
     right: tuple[str, ...]
+    about: Callable[[C], str] = lambda cell: ""
 
     def results(self, cell: C, part: Whole, seed: int) -> list[SampleResult]:
         return [
@@ -105,7 +109,7 @@ class WorkflowBench(Generic[C]):
     def note(self, cell: C, part: Whole) -> str:
         """Return the share of copied answers, where they do not count."""
         if "copied" in self.right:
-            return ""
+            return self.about(cell)
         by_seed = [[w.outcome for w in self.made(cell, seed)] for seed in self.scale.seeds]
         copied = over_seeds([each.count("copied") / max(1, len(each)) for each in by_seed]).mean
         return f"{100 * copied:.1f} % more copied the answer" if copied else ""
@@ -118,8 +122,15 @@ def of_use(study: DwimStudy) -> WorkflowBench[str]:
 
 def answers(study: DwimStudy) -> WorkflowBench[AgentVariant]:
     """Return how many samples each agent answers right."""
+
+    def examples(agent: AgentVariant) -> str:
+        if not agent.examples:
+            return ""
+        counts = {len(study.examples(seed, agent.examples)) for seed in study.scale.seeds}
+        return f"{' or '.join(map(str, sorted(counts)))} examples in its prompts"
+
     return WorkflowBench(
-        study.scale, lambda agent, seed: study.answers(agent, seed), ("right", "copied")
+        study.scale, lambda agent, seed: study.answers(agent, seed), ("right", "copied"), examples
     )
 
 
@@ -217,11 +228,13 @@ def judged(study: DwimStudy, aware: Mapping[str, Sequence[Awareness]]) -> list[C
     untuned, tuned = aware[UNTUNED.name][0], aware[MASKED.name][0]
     used = gain(of_use(study), utilisation(), ("standard", "discrepancy"), WHOLE)
     better = gain(answers(study), right_answers(), (UNTUNED.name, MASKED.name), WHOLE)
+    above_frozen = gain(answers(study), right_answers(), (FROZEN.name, MASKED.name), WHOLE)
     utilised = "data utilisation: discrepancy-aware above standard (interval excludes 0)"
     return [
         Claim.of_gain(utilised, used),
         Claim.of_share("not tuned: at least 40 % right", untuned.right, UNTUNED_LEAST),
         Claim.of_gain("instruct-masking: at least 10 points above not tuned", better, TUNED_GAIN),
+        Claim.of_gain("instruct-masking: above not tuned with examples (excludes 0)", above_frozen),
         _calls_fall(untuned, tuned),
         *_wrong_tools_fall(untuned, tuned),
     ]
@@ -315,26 +328,41 @@ def reproduce_dwim(study: DwimStudy, *, quick: bool) -> Reproduction:
         samples=study.scale.samples,
         set=study.splits.set_name,
         splits=[study.splits.train, study.splits.test],
+        temperature=study.explore.temperature,
+        checks_by=study.checks_by,
         tuning=asdict(study.scale.settings),
         actions=dict(flags.actions),
         ineffective=dict(flags.reasons),
     )
 
 
-def run_dwim(
-    options: Options, workflows: int, settings: TuneSettings, train_split: str | None
-) -> int:
-    """Run ``viper lab reproduce dwim``; the exit code.
+@dataclass(frozen=True)
+class DwimOptions:
+    """Options of ``viper lab reproduce dwim`` beside those of all reproductions and of tuning.
 
-    Args:
+    Attributes:
         workflows: training samples of each seed and mode.
+        checks_by: None for the language model, or for rules where the agent is a small model.
+        temperature: None for that of the profile, or for :data:`TEMPERATURE` where that is 0.
+    """
+
+    workflows: int
+    train_split: str | None = None
+    checks_by: str | None = None
+    temperature: float | None = None
+
+
+def run_dwim(options: Options, own: DwimOptions, settings: TuneSettings) -> int:
+    """Run ``viper lab reproduce dwim``; the exit code.
 
     Raises:
         UsageError: there are no splits, or what is answered is learned from.
     """
     bound_arenas()
     name, splits = options.set_name, data_set(options.set_name).splits
-    train = train_split or ("train:question" if options.is_world else named_like(splits, "train"))
+    train = own.train_split or (
+        "train:question" if options.is_world else named_like(splits, "train")
+    )
     test = options.split or ("test:question" if options.is_world else named_like(splits, "val"))
     if train is None or test is None:
         raise UsageError(
@@ -348,10 +376,28 @@ def run_dwim(
         )
     profile = options.opened()
     tuned, style = tuned_of(profile, agent_role(profile))
-    scale = DwimScale(workflows, options.samples, tuple(range(options.seeds)), settings)
-    used_splits = SampleSplits(name, options.root, train, test)
+    scale = DwimScale(own.workflows, options.samples, tuple(range(options.seeds)), settings)
     components = profile.components()
-    study = DwimStudy(components, tuned, style, options.out, used_splits, scale, say=teller())
+    temperature = own.temperature
+    if temperature is None:
+        temperature = components.settings.temperature or TEMPERATURE
+    checks_by = own.checks_by or ("rules" if style == "compact" else "llm")
+    if checks_by == "llm" and components.settings.prompt_style == "compact":
+        raise UsageError(
+            f"--checks-by llm: the language model of profile {profile.name} writes programs and "
+            "nothing else; take --checks-by rules, or a --profile with a chat model"
+        )
+    study = DwimStudy(
+        components,
+        tuned,
+        style,
+        options.out,
+        SampleSplits(name, options.root, train, test),
+        scale,
+        RunOptions(strategy="explore", temperature=temperature),
+        checks_by,
+        say=teller(),
+    )
     began = time.monotonic()
     with closing(components), hint_to_go_on():
         reproduction = reproduce_dwim(study, quick=options.quick)

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
+from random import Random
 
 from viper.data.sample import DatasetSpec, Sample
 from viper.errors import UsageError
@@ -23,12 +24,14 @@ from viper.models.llm.prompt_tokens import PromptTokens
 from viper.models.llm.transformers_llm import TransformersLLM
 from viper.models.llm.wrapped import BATCH, GatheredLLM
 from viper.models.loading import load_processor
-from viper.prompting.exploring import explore_prompt
+from viper.prompting.exploring import explore_prompt, solved_text
 from viper.reasoner import Reasoner, RunOptions
+from viper.schema import Query
 from viper.storage.files import write_file
 from viper.strategies.base import Components
 from viper.strategies.explore.workflow import Workflow
 from viper.strategies.prompts import names_for
+from viper.strategies.settings import RunSettings
 from viper.tuning.agent.masking import MaskedWorkflow, masked
 from viper.tuning.agent.training import TunedAgent, TuneSettings, tune
 from viper.tuning.agent.workflows import WorkflowSettings, make_workflows
@@ -42,15 +45,20 @@ class AgentVariant:
     Attributes:
         mode: of the workflows; "" for the agent as it came.
         variant, rest: as :func:`viper.tuning.agent.masking.masked` takes them.
+        examples: most solved queries in its prompts.
     """
 
     name: str
     mode: str = ""
     variant: str = ""
     rest: str = "before"
+    examples: int = 0
 
 
 UNTUNED = AgentVariant("not tuned")
+# Source: DWIM (2025), supplement, sec. 13. Differs: the ten examples are not printed there; these
+# are right workflows of the agent itself about training samples, as many as its context holds.
+FROZEN = AgentVariant("not tuned, with examples", examples=10)
 MASKED = AgentVariant("discrepancy-aware, instruct-masking", "discrepancy", "masking")
 # Ours: at test nobody doubts, so actions are learned in contexts without what was doubted.
 CUT = replace(MASKED, name=f"{MASKED.name}, doubts cut", rest="effective")
@@ -65,17 +73,19 @@ OTHERS = (
     AgentVariant("given answer, instruct-masking", "given", "masking"),
 )
 
-# Of all agents: at 0 one without a preference would go the way that noise prefers, always.
-_EXPLORE = RunOptions(strategy="explore", temperature=1.0)
+# Of all agents, if the profile has 0: one without a preference between two ways would always go the
+# way that noise prefers. The supplement of the paper names no temperature.
+TEMPERATURE = 1.0
 
-# Tokens, at least, behind the prompt of a workflow that is learned.
-ROOM_FOR_ACTIONS = 128
+# Tokens, at least, behind the prompt of a workflow that is learned; behind examples, for all turns
+# of a query (embedded agent: the longest of 60 workflows takes 368).
+ROOM_FOR_ACTIONS, ROOM_FOR_TURNS = 128, 512
 
 # Of the folder: what is studied.
 STUDY = "study.json"
 
-AGENTS = (UNTUNED, *OTHERS, SFT, RANDOM, RETHINK, CUT, MASKED)
-QUICK_AGENTS = (UNTUNED, SFT, MASKED)
+AGENTS = (UNTUNED, FROZEN, *OTHERS, SFT, RANDOM, RETHINK, CUT, MASKED)
+QUICK_AGENTS = (UNTUNED, FROZEN, SFT, MASKED)
 
 
 @dataclass(frozen=True)
@@ -116,6 +126,9 @@ class DwimStudy:
     Attributes:
         components: wired by the profile; their explorer is the agent that is not tuned.
         tuned: what that agent is, for tuning; and the style of its prompts.
+        explore: settings of all agents beside those of the profile.
+        checks_by: who compares results with labels in the discrepancy-aware mode, see
+            :class:`viper.tuning.agent.workflows.WorkflowSettings`.
         say: told what goes on.
     """
 
@@ -125,6 +138,8 @@ class DwimStudy:
     folder: Path
     splits: SampleSplits
     scale: DwimScale
+    explore: RunOptions = RunOptions(strategy="explore", temperature=TEMPERATURE)
+    checks_by: str = "rules"
     workers: int = 8
     say: Callable[[str], None] = lambda text: None
     _known: dict[tuple[str, int], list[Workflow]] = field(default_factory=dict)
@@ -150,7 +165,9 @@ class DwimStudy:
             "models": model_ids(Reasoner(self.components, preload=False)),
             "thresholds": dict(self.components.toolbox.settings.start_thresholds(self_tune=False)),
             "style": self.style,
-            "api": self.components.settings.api,
+            "api": self._settings.api,
+            "temperature": self._settings.temperature,
+            "checks by": self.checks_by,
         }
         file = self.folder / STUDY
         if not file.is_file():
@@ -189,18 +206,43 @@ class DwimStudy:
         """Raise if an action behind the first prompt is too long to be tuned on."""
         samples = self._samples(self.splits.train, self.scale.seeds[0], self.scale.workflows)
         query, most = samples[0].query, self.scale.settings.longest
-        names, listing = names_for(self.components, query, self.components.settings)
-        prompt = explore_prompt(query, names, (), (), style=self.style, listing=listing)
         from transformers import AutoTokenizer
 
         tokenizer = load_processor(AutoTokenizer, self.tuned.model, self.tuned.load)
         prompts = PromptTokens(tokenizer, self.tuned.template)
-        tokens = len(prompts.encode(prompts.wrapped(as_text(prompt))))
+        tokens = len(prompts.encode(prompts.wrapped(self._first_prompt(query))))
         if tokens + ROOM_FOR_ACTIONS > most:
             raise UsageError(
                 f"a prompt takes {tokens:,} tokens before the first action, and texts of more than "
                 f"{most:,} are not learned; give --longest {2 * tokens:,} or so"
             )
+
+    @property
+    def _settings(self) -> RunSettings:
+        return self.explore.settings(self.components.settings)
+
+    def _first_prompt(self, query: Query) -> str:
+        names, listing = names_for(self.components, query, self._settings)
+        return as_text(explore_prompt(query, names, (), (), style=self.style, listing=listing))
+
+    def examples(self, seed: int, most: int) -> list[str]:
+        """Return solved queries for the agent that is not tuned, drawn from what it solved itself.
+
+        They are right workflows of training samples, made without the label. Those are left out
+        that leave no room in the context for the turns of a query.
+        """
+        llm = self.components.models.get("explorer", self.components.llm)
+        made, chosen = self.made(seed, "standard"), list[str]()
+        right = [workflow for workflow in made if workflow.outcome == "right"]
+        first = self._first_prompt(made[0].query)
+        room = llm.max_context - ROOM_FOR_TURNS - llm.count_tokens(first)
+        for workflow in Random(seed).sample(right, len(right)):
+            text = solved_text(workflow.query, workflow.captions, workflow.steps, self.style)
+            tokens = llm.count_tokens(text)
+            if len(chosen) < most and tokens <= room:
+                chosen.append(text)
+                room -= tokens
+        return chosen
 
     def _samples(self, split: str, seed: int, count: int) -> Sequence[Sample]:
         if (split, seed) not in self._by_split:
@@ -217,7 +259,9 @@ class DwimStudy:
         if (mode, seed) not in self._known:
             folder = self.folder / f"seed-{seed}" / "made"
             samples = self._samples(self.splits.train, seed, self.scale.workflows)
-            making = WorkflowSettings(self.splits.set_name, mode, _EXPLORE, seed)
+            making = WorkflowSettings(
+                self.splits.set_name, mode, self.explore, seed, self.checks_by
+            )
             name = f"{mode} workflows"
             self._known[mode, seed] = self._explored(self.components, samples, making, folder, name)
         return self._known[mode, seed]
@@ -229,7 +273,10 @@ class DwimStudy:
             components = self.components
             if agent.mode:
                 components = components.with_models(explorer=self._tuned(agent, seed, folder))
-            making = WorkflowSettings(self.splits.set_name, "standard", _EXPLORE, seed)
+            shown = self.examples(seed, agent.examples) if agent.examples else ()
+            making = WorkflowSettings(
+                self.splits.set_name, "standard", self.explore, seed, examples="".join(shown)
+            )
             workflows = self._explored(components, self.answered(seed), making, folder, agent.name)
             self._known[agent.name, seed] = workflows
         return self._known[agent.name, seed]
@@ -258,7 +305,7 @@ class DwimStudy:
             texts_of = partial(
                 masked, style=self.style, variant=agent.variant, rest=agent.rest, seed=seed
             )
-            listed = partial(names_for, self.components, settings=self.components.settings)
+            listed = partial(names_for, self.components, settings=self._settings)
             asked = ((workflow, *listed(workflow.query)) for workflow in right)
             texts = [text for w, names, form in asked for text in texts_of(w, names, listing=form)]
             steps = steps_of(self.scale.settings.steps, texts, self.style)

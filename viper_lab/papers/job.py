@@ -62,11 +62,15 @@ class PaperJob(ABC):
 
         Args:
             processes: at work side by side; None chooses.
+
+        Raises:
+            UsageError: several seeds that cannot differ.
         """
         count = processes or self._processes()
         with self.runner() as runner, hint_to_go_on():
             with status("drawing samples, counting stored answers"):
                 study = self.study(runner)
+                runner.check_seeds(study.cells())
                 plan = plan_of(runner, study.cells())
             began = time.monotonic()
             with watching(plan) as progress:

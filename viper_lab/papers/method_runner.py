@@ -17,7 +17,6 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
 
 from viper.ace.mining import ExampleSource, candidates, zero_shot
 from viper.ace.select import Selection, select
@@ -327,7 +326,7 @@ class MethodRunner(Stored):
             parts,
             self.state(method, seed),
             Sources() if method.tools is None else self.sources(seed),
-            reflection=method.reflection or cast(Reflection, parts.settings.reflector),
+            reflection=method.reflection or parts.settings.reflector,
             settings=method.demonstrations or LearnSettings(False, False),
             tools=method.tools and replace(method.tools, seed=seed),
             origin=origin_of(parts, stream.set_name, subject.stream_split),

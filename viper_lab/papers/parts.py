@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from viper.data.registry import data_set
-from viper.data.sample import DatasetSpec
+from viper.data.sample import DatasetSpec, DrawnSet
 from viper.evaluate.evaluation import Evaluation
 from viper.search.named import NamedPictures, NamedTexts
 from viper.strategies.base import Components
@@ -68,9 +68,18 @@ class WorldPart:
         return components
 
 
+# Splits that papers answer, where they are not the first of the set: NExT-QA's hard one, as
+# ViperGPT and Stanić et al. 2024, sec. 3.
+_OF_PAPERS = {"nextqa": "val:hard"}
+
+
 @dataclass(frozen=True)
 class SetPart:
-    """A whole data set; seeds change sampling and the shots, not the samples that are asked."""
+    """A whole data set.
+
+    Seeds change sampling and the shots. They change the samples that are asked only if the set
+    draws its samples.
+    """
 
     name: str
     root: Path | None
@@ -78,7 +87,8 @@ class SetPart:
     shots_split: str
 
     def evaluation(self, seed: int, limit: int) -> Evaluation:
-        return Evaluation(self.name, DatasetSpec(self.root, self.split, 0), limit, (seed,))
+        own = seed if isinstance(data_set(self.name), DrawnSet) else 0
+        return Evaluation(self.name, DatasetSpec(self.root, self.split, own), limit, (seed,))
 
     def shots(self, seed: int, limit: int) -> Evaluation:
         spec = DatasetSpec(self.root, self.shots_split, seed)
@@ -94,7 +104,8 @@ def set_part(name: str, root: Path | None, split: str | None, shots_split: str) 
     Raises:
         UnknownNameError: no such set.
     """
-    return SetPart(name, root, split or data_set(name).splits[0], shots_split)
+    own = split or _OF_PAPERS.get(name, data_set(name).splits[0])
+    return SetPart(name, root, own, shots_split)
 
 
 @dataclass

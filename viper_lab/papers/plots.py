@@ -54,7 +54,7 @@ def place_of(name: str) -> CurvePoint | None:
     """Return the series and position given by the last number of a row's name, or None without a
     number.
 
-    ``feedback, 3 programs`` is the series ``feedback`` at 3 programs; ``4 by BM25``, which has no
+    ``feedback, 3 trials`` is the series ``feedback`` at 3 trials; ``4 by BM25``, which has no
     name of its own before a comma, is the series ``… by BM25`` at 4.
     """
     numbers = list(_NUMBER.finditer(name))
@@ -69,10 +69,8 @@ def place_of(name: str) -> CurvePoint | None:
 
 
 def _plural(words: str) -> str:
-    """Return the words with ``program`` and ``example`` in the plural, so both forms are one
-    series.
-    """
-    return re.sub(r"\b(program|example)$", r"\1s", words)
+    """Return the words with ``trial`` or ``example`` in the plural: both forms are one series."""
+    return re.sub(r"\b(trial|example)$", r"\1s", words)
 
 
 @dataclass(frozen=True)

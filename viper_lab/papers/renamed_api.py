@@ -19,7 +19,10 @@ from viper_lab.papers.cell_runner import Cell, CellRunner
 from viper_lab.papers.parts import Part
 from viper_lab.papers.result import Gain
 from viper_lab.papers.tables import gain_of
-from viper_lab.papers.zero_shot import ACE, ACE_CELL
+from viper_lab.papers.zero_shot import Ablation
+
+# The renamed routines are those of the paper's API.
+OLD = Ablation()
 
 
 @dataclass(frozen=True)
@@ -49,8 +52,8 @@ class Renaming:
         """Return the counterpart of the cell with mined examples."""
         return Cell(
             f"mined again, renamed in {self.words}",
-            ACE_CELL.options.changed(api=self.api),
-            replace(ACE, api=self.api),
+            OLD.ace.options.changed(api=self.api),
+            replace(OLD.mining, api=self.api),
             writer=self.writer,
         )
 
@@ -84,16 +87,16 @@ def renamed_api(runner: CellRunner, part: Part) -> RenamedApi:
     gains: dict[str, Gain] = {}
     for renaming in RENAMINGS:
         library = runner.writers[renaming.writer].library
-        gone = _listed(Library(), "abstract") - _listed(library, renaming.api)
+        gone = _listed(Library(), OLD.api) - _listed(library, renaming.api)
         for seed in runner.scale.seeds:
-            for example in runner.bank(ACE, part, seed).items:
+            for example in runner.bank(OLD.mining, part, seed).items:
                 count += 1
                 name = f"{renaming.words} {seed} {example.sample_id}"
                 if _called(example.program) & gone:
                     broken.add(name)
                 if problems(replace(example, api=renaming.api), library, listed=True):
                     named.add(name)
-        old, new = runner.all_results(ACE_CELL, part), runner.all_results(renaming.cell, part)
+        old, new = runner.all_results(OLD.ace, part), runner.all_results(renaming.cell, part)
         step = f"old names -> {renaming.cell.name}"
         gains[renaming.words] = gain_of(old, new, "renamed API", step, part.name)
     return RenamedApi(count, frozenset(broken), frozenset(named), gains)

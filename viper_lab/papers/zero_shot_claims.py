@@ -15,22 +15,7 @@ from viper_lab.papers.parts import Part
 from viper_lab.papers.renamed_api import RENAMINGS, RenamedApi
 from viper_lab.papers.result import Claim, in_points
 from viper_lab.papers.tables import LEFT_OUT, Table, gain
-from viper_lab.papers.zero_shot import (
-    ABLATION,
-    ABSTRACT_CELL,
-    ACE_CELL,
-    AT_RANDOM_CELL,
-    KEPT,
-    SECOND,
-    SHOTS,
-    STEPS,
-    TRIALS_TABLE,
-    TUNE_CELL,
-    TUNED_CELL,
-    UNTUNED_CELL,
-    VIPERGPT_CELL,
-    self_tuning,
-)
+from viper_lab.papers.zero_shot import Ablation, TrialBench
 
 # Least gain of everything on over the first row, in every family.
 ALL_ON = 0.15
@@ -48,12 +33,14 @@ class ZeroShotParts:
         grounding: those among them whose samples ask for a place in the picture.
         tables: what judges the main claims first.
         quick: the rest was left out.
+        ablation: cells that the tables are made of.
     """
 
     parts: Sequence[Part]
     grounding: Sequence[Part]
     tables: Sequence[Table[Cell]]
     quick: bool = False
+    ablation: Ablation = Ablation()
 
     def left_out(self, table: Table[Cell], why: str = "not measured") -> str:
         """Return why a table was left out; "" for one that was measured."""
@@ -63,6 +50,7 @@ class ZeroShotParts:
 
 
 _NOTHING_REFERS = "no part of this data grounds expressions"
+_ANOTHER_API = "the renamed routines are those of the paper's API; leave --api out"
 _NO_SECOND = "no second language model; name its profile with --second"
 
 
@@ -72,7 +60,7 @@ def judged(runner: CellRunner, measured: ZeroShotParts, renamed: RenamedApi | No
     Args:
         renamed: what mining again for a renamed API came to; None where it was not tried.
     """
-    parts, grounding = measured.parts, measured.grounding
+    parts, grounding, cells = measured.parts, measured.grounding, measured.ablation
 
     def of_step(
         claim: str,
@@ -88,50 +76,51 @@ def judged(runner: CellRunner, measured: ZeroShotParts, renamed: RenamedApi | No
             return Claim(claim, None, why)
         return Claim.of_gain(claim, gain(runner, table, step, among), least)
 
-    everything_on = (VIPERGPT_CELL.name, TUNE_CELL.name)
-    tuning = self_tuning([part.name for part in grounding])
-    first, *_, last = SECOND.cells
+    everything_on = (cells.vipergpt.name, cells.tune.name)
+    tuning = cells.self_tuning([part.name for part in grounding])
+    first, *_, last = cells.second.cells
     return [
         *(
             of_step(
                 f"ViperGPT API zero-shot -> everything on: at least +15 points, {part.name}",
-                ABLATION, everything_on, ALL_ON, [part],
+                cells.table_2, everything_on, ALL_ON, [part],
             )
             for part in parts
         ),
-        _no_step_back(runner, parts),
-        _examples_alone(runner, parts),
+        _no_step_back(runner, measured),
+        _examples_alone(runner, measured),
         of_step(
             "16 mined examples beat 16 kept at random (interval excludes 0)",
-            KEPT, (AT_RANDOM_CELL.name, ACE_CELL.name),
+            cells.kept, (cells.at_random.name, cells.ace.name),
         ),
         of_step(
             "100 random shots are at least 16 chosen ones - 2 points",
-            SHOTS, ("16 chosen", "100 random"), -TOLERANCE,
+            cells.shots, cells.shots_step, -TOLERANCE,
         ),
         of_step(
             "self-tuning: the gain's interval excludes 0 on referring",
-            tuning, (UNTUNED_CELL.name, TUNED_CELL.name), among=grounding,
+            tuning, (cells.untuned.name, cells.tuned.name), among=grounding,
         ),
         _feedback(runner, measured),
-        *_renamed(renamed, measured.quick),
+        *_renamed(renamed, measured),
         of_step(
             "with a second language model, too, everything on gains over the first row",
-            SECOND, (first, last), without=_NO_SECOND,
+            cells.second, (first, last), without=_NO_SECOND,
         ),
     ]  # fmt: skip
 
 
-def _examples_alone(runner: CellRunner, parts: Sequence[Part]) -> Claim:
-    step = (ABSTRACT_CELL.name, ACE_CELL.name)
-    by_part = [g for part in parts if (g := gain(runner, ABLATION, step, [part])) is not None]
+def _examples_alone(runner: CellRunner, measured: ZeroShotParts) -> Claim:
+    parts, table = measured.parts, measured.ablation.table_2
+    step = (measured.ablation.plain.name, measured.ablation.ace.name)
+    by_part = [g for part in parts if (g := gain(runner, table, step, [part])) is not None]
     sure = sum(g.difference.low > 0 for g in by_part)
     each = "; ".join(
         f"{g.family} {in_points(g.difference)}, n = {g.difference.n:,}" for g in by_part
     )
     return Claim.of_gain(
         "ACE alone: the gain's interval excludes 0 in at least two families",
-        gain(runner, ABLATION, step, parts),
+        gain(runner, table, step, parts),
         prefix=f"{each}; together ",
         holds=sure >= min(2, len(parts)),
     )
@@ -139,9 +128,10 @@ def _examples_alone(runner: CellRunner, parts: Sequence[Part]) -> Claim:
 
 def _feedback(runner: CellRunner, measured: ZeroShotParts) -> Claim:
     claim = "from scratch against feedback is reported, whichever wins"
-    if why := measured.left_out(TRIALS_TABLE):
+    cells = measured.ablation
+    if why := measured.left_out(cells.figure_4):
         return Claim(claim, None, why)
-    feedback = gain(runner, TRIALS_TABLE, ("from scratch", "feedback"), measured.parts)
+    feedback = gain(TrialBench(runner), cells.figure_4, cells.feedback_step, measured.parts)
     winner = "neither is surely better"
     if feedback is not None and feedback.difference.low > 0:
         winner = "feedback is better"
@@ -152,12 +142,13 @@ def _feedback(runner: CellRunner, measured: ZeroShotParts) -> Claim:
     return replace(Claim.of_gain(claim, feedback, prefix=prefix), holds=None)
 
 
-def _no_step_back(runner: CellRunner, parts: Sequence[Part]) -> Claim:
+def _no_step_back(runner: CellRunner, measured: ZeroShotParts) -> Claim:
+    table = measured.ablation.table_2
     steps = [
         step_gain
-        for part in parts
-        for before, after in pairwise(STEPS)
-        if (step_gain := gain(runner, ABLATION, (before.name, after.name), [part])) is not None
+        for part in measured.parts
+        for step in pairwise(table.cells)
+        if (step_gain := gain(runner, table, step, [part])) is not None
     ]
     worst = min(steps, key=lambda step: step.difference.high)
     return Claim.of_gain(
@@ -168,7 +159,7 @@ def _no_step_back(runner: CellRunner, parts: Sequence[Part]) -> Claim:
     )
 
 
-def _renamed(renamed: RenamedApi | None, quick: bool) -> list[Claim]:
+def _renamed(renamed: RenamedApi | None, measured: ZeroShotParts) -> list[Claim]:
     begins = "after the API's routines were renamed"
     named = f"{begins}, check names every broken example"
     restored = {
@@ -176,7 +167,8 @@ def _renamed(renamed: RenamedApi | None, quick: bool) -> list[Claim]:
         for words in (renaming.words for renaming in RENAMINGS)
     }
     if renamed is None:
-        why = LEFT_OUT if quick else _NOTHING_REFERS
+        why = _NOTHING_REFERS if not measured.grounding else _ANOTHER_API
+        why = LEFT_OUT if measured.quick else why
         return [Claim(claim, None, why) for claim in (named, *restored.values())]
     counts = (
         f"{len(renamed.broken)} of {renamed.examples} examples call a renamed routine; "

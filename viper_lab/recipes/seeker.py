@@ -26,7 +26,7 @@ from viper.schema import Failure, Query
 from viper.strategies.base import RunContext
 from viper.strategies.seek.decisions import RecordedDecisions
 from viper.strategies.seek.graph import EVERY, FixedSequence, TransitionGraph, load_route
-from viper.strategies.seek.strategy import Seeker
+from viper.strategies.seek.seeker import Seeker
 from viper.strategies.settings import RunSettings
 from viper_lab.recipes.adapters import WRITER, AdapterShape, AdapterTraining, learn
 from viper_lab.recipes.optim import TrainOptions
@@ -137,7 +137,7 @@ def evaluate(
         context = RunContext(
             Query(question.text, "question", "image"),
             None,  # type: ignore[arg-type]
-            RunSettings().changed(max_steps=24),
+            RunSettings().changed(max_steps=24, grounding="exact"),
             threading.Event(),
         )
         search = Seeker(context, transitions, simulated.tools, llm, STYLE, RecordedDecisions())

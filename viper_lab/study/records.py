@@ -114,6 +114,7 @@ def of_path(path: Sequence[Mapping[str, Any]], participant: str, question: str) 
     """Return the steps of a run of strategy ``seek``, read from the path of its trace."""
     steps, facts = [], list[str]()
     for step in path:
+        facts += map(str, step.get("picture", ()))  # known before the first action
         if "action" not in step:
             continue
         query, words, verdict = (str(step.get(key, "")) for key in ("query", "words", "verdict"))

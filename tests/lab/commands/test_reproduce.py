@@ -11,6 +11,7 @@ import pytest
 
 from tests.commands.test_ace import ROOT
 from tests.commands.test_bad_input import viper
+from tests.evaluate.fake_backends import a_set
 from viper_lab.papers.cell_runner import StoredRun
 from viper_lab.papers.plan import Plan, Progress, watching
 
@@ -78,6 +79,11 @@ def test_a_bar_moves_with_each_answer(capsys: pytest.CaptureFixture[str]) -> Non
         (["--second", "nope"], "unknown profile 'nope'"),
         (["--split", "nope"], "unknown split"),
         (["--data", "world-a", "--shots-split", "val"], "world-a: 2 of 2 samples to mine from"),
+        (["--data", "FILE", "--seeds", "2"], "2 seeds ask the same samples"),
+        (["--data", "hub:lmms-lab/GQA"], "choose one of testdev_balanced, testdev_all"),
+        (["--api", "vipergpt"], "--api is vipergpt, which every table compares with"),
+        (["--api", "nope"], "unknown API 'nope'"),
+        (["--strategy", "plan"], "--strategy plan: table 1 compares with"),
     ],
 )
 def test_a_wrong_call_is_one_line(
@@ -95,10 +101,21 @@ def test_a_wrong_call_is_one_line(
         "--pool",
         "2",
     ]
+    questions, _ = a_set(tmp_path / "set", 8)
+    more = [str(questions) if each == "FILE" else each for each in more]
     code, out, err = viper(capsys, *given, "--out", str(tmp_path / "out"), *more)
     lines = [line for line in err.splitlines() if not line.endswith("…")]
     assert (code, out, len(lines)) == (2, "", 1), err
     assert said in lines[0]
+
+
+@pytest.mark.parametrize("name", ["zero-shot", "clova", "avis", "dwim", "nlvr", "trust", "look"])
+def test_every_reproduction_takes_an_api(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["lab", "reproduce", name, "--quick", "--out", str(tmp_path / "out"), "--api", "nope"]
+    code, out, err = viper(capsys, *given)
+    assert (code, out) == (2, "") and "unknown API 'nope'" in err.splitlines()[-1], err
 
 
 @pytest.mark.models

@@ -10,6 +10,9 @@ import pytest
 
 from tests.forked import viper
 from viper.cli import main
+from viper.errors import UsageError
+from viper_lab.papers import dwim
+from viper_lab.papers.dwim_study import DwimStudy
 
 
 def reproduced(folder: Path) -> tuple[dict[str, object], str]:
@@ -32,6 +35,7 @@ def test_agents_are_tuned_once_and_answer_once(tmp_path: Path) -> None:
     rows = {(row["table"], row["name"]) for row in report["rows"]}  # type: ignore[union-attr,index,attr-defined]
     assert {name for table, name in rows if table == "table 10"} == {
         "not tuned",
+        "not tuned, with examples",
         "discrepancy-aware, SFT",
         "discrepancy-aware, instruct-masking",
     }
@@ -39,11 +43,11 @@ def test_agents_are_tuned_once_and_answer_once(tmp_path: Path) -> None:
         "standard",
         "discrepancy",
     }
-    assert len(report["claims"]) == 6 and "tuning on" in said  # type: ignore[arg-type]
+    assert len(report["claims"]) == 7 and "tuning on" in said  # type: ignore[arg-type]
     assert (folder / "report.html").read_text().startswith("<!doctype html>")
     assert str(tmp_path) not in json.dumps(report)
     stored = {path: path.read_bytes() for path in folder.rglob("workflows.jsonl")}
-    assert len(stored) == 4
+    assert len(stored) == 5
     again, said = reproduced(folder)
     assert again["rows"] == report["rows"] and "tuning on" not in said
     assert {path: path.read_bytes() for path in stored} == stored
@@ -54,6 +58,7 @@ def test_agents_are_tuned_once_and_answer_once(tmp_path: Path) -> None:
     [
         (["--train-split", "train", "--split", "train:question"], "would be learned from"),
         (["--longest", "32"], "give --longest"),
+        (["--profile", "embedded", "--checks-by", "llm"], "a --profile with a chat model"),
     ],
 )
 def test_what_would_say_nothing_is_refused_before_anything_is_made(
@@ -63,3 +68,39 @@ def test_what_would_say_nothing_is_refused_before_anything_is_made(
         main(["lab", "reproduce", "dwim", "--quick", *options, "--out", str(tmp_path / "dwim")])
     assert ended.value.code == 2 and says in capsys.readouterr().err
     assert not (tmp_path / "dwim").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "temperature", "checks_by", "api"),
+    [
+        (["--profile", "embedded"], 1.0, "rules", None),
+        (["--profile", "embedded", "--api", "dwim-vcr"], 1.0, "rules", "dwim-vcr"),
+        (["--profile", "embedded", "--temperature", "0.7"], 0.7, "rules", None),
+        (["--profile", "paper-dwim", "--data", "gqa"], None, "llm", None),
+        (["--profile", "paper-dwim", "--data", "gqa", "--checks-by", "rules"], None, "rules", None),
+    ],
+)  # fmt: skip
+def test_a_chat_model_recognises_discrepancies_at_the_temperature_of_its_profile(
+    options: list[str],
+    temperature: float | None,
+    checks_by: str,
+    api: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    studies: list[DwimStudy] = []
+
+    def caught(study: DwimStudy, *, quick: bool) -> None:
+        studies.append(study)
+        raise UsageError("enough")
+
+    monkeypatch.setattr(dwim, "reproduce_dwim", caught)
+    with pytest.raises(SystemExit):
+        main(["lab", "reproduce", "dwim", "--quick", *options, "--out", str(tmp_path / "dwim")])
+    (study,) = studies
+    of_profile = study.components.settings
+    assert study.explore.temperature == (
+        of_profile.temperature if temperature is None else temperature
+    )
+    assert study.checks_by == checks_by
+    assert api is None or of_profile.api == api

@@ -77,6 +77,13 @@ class Questions:
         profile.write_text(text.replace('model = "writer"', f'model = "{self.notes}"'))
         self.profile = str(profile)
 
+    def set_temperature(self, value: float) -> None:
+        """Let the profile write programs at this temperature."""
+        profile = Path(self.profile)
+        profile.write_text(
+            profile.read_text().replace("[run]\n", f"[run]\ntemperature = {value}\n")
+        )
+
     @contextmanager
     def runner(
         self, samples: int = 3, pool: int = 4, seeds: tuple[int, ...] = (0,)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from tests.data import miniature
 from tests.lab.papers.fake_runner import APart, FakeRunner, share
+from tests.strategies.seek.test_seek import Bench
+from viper.commands.options import ProfileChoice
+from viper.errors import UsageError
 from viper.profiles import load_profile
 from viper.strategies.seek.graph import GROUPS, load_route
 from viper_lab.papers.avis import (
@@ -19,6 +26,7 @@ from viper_lab.papers.avis import (
     SEEK,
     UNGUIDED,
     WITHOUT,
+    AvisJob,
     AvisStudy,
     Columns,
     columns,
@@ -26,9 +34,10 @@ from viper_lab.papers.avis import (
     main_table,
     picked,
 )
-from viper_lab.papers.cell_runner import CellRunner
-from viper_lab.papers.parts import KnowledgePart
-from viper_lab.papers.tables import entries, gains
+from viper_lab.papers.cell_runner import CellRunner, Scale
+from viper_lab.papers.options import Options
+from viper_lab.papers.parts import KnowledgePart, set_part
+from viper_lab.papers.tables import compared, entries, gains
 from viper_lab.world.knowledge.questions import UNANSWERABLE
 
 PART = APart("okvqa")
@@ -105,6 +114,67 @@ def test_what_was_picked_is_what_ended_the_looking() -> None:
         {"query": "who makes Velora?", "verdict": "answer", "extracted": "Tarnix"},
     ]
     assert picked(path) == "Velora" and picked(path[:2]) == "" and picked([]) == ""
+
+
+def job_study(job: AvisJob) -> AvisStudy:
+    components = load_profile(job.options.profile.profile).components()
+    return job.study(cast(CellRunner, SimpleNamespace(writers={"main": components})))
+
+
+def an_avis_job(folder: Path, set_name: str, profile: str, **own: Any) -> AvisJob:
+    choice = ProfileChoice(profile=profile)
+    return AvisJob(Options(False, 1, 2, folder, set_name, folder, None, True, choice), **own)
+
+
+@pytest.mark.parametrize(
+    ("set_name", "profile", "settings"),
+    [
+        ("world", "embedded", {}),
+        ("world", "paper-avis", {"decisions": "written"}),
+        ("infoseek", "paper-avis", {"decisions": "written", "exhausted": "memory"}),
+        ("okvqa", "embedded", {"exhausted": "memory"}),
+    ],
+)
+def test_decisions_are_shown_to_planners_in_words_and_memory_answers_on_real_questions(
+    tmp_path: Path, set_name: str, profile: str, settings: dict[str, str]
+) -> None:
+    study = job_study(an_avis_job(tmp_path, set_name, profile))
+    assert study.settings == settings
+    for cell, _ in study.cells():
+        own = {"decisions": ""} if cell.name == UNGUIDED.name else {}
+        assert {**settings, **own}.items() <= cell.options.changes.items()
+        assert ("decisions" in cell.options.changes) == bool({"decisions"} & {*settings, *own})
+
+
+def test_decisions_that_cannot_be_read_end_it_before_anything_is_asked(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"none.jsonl: no such file of decisions"):
+        job_study(an_avis_job(tmp_path, "world", "embedded", decisions="none.jsonl"))
+
+
+def test_real_questions_get_an_answer_from_memory_where_nothing_is_found(tmp_path: Path) -> None:
+    root = miniature.infoseek(tmp_path / "infoseek")
+
+    def finds_nothing(prompt: str) -> str:
+        if "Searches found no answer" in prompt:
+            return "a guess"
+        if "Split the question" in prompt:
+            return "visual: what is it?\nknowledge: where is #?"
+        return "verdict: uninformative" if "You judge" in prompt else "Next: caption"
+
+    components = Bench(finds_nothing).reasoner.components
+    study = AvisStudy([set_part("infoseek", root, "val", "train")], True, {"exhausted": "memory"})
+    runner = CellRunner({"main": components}, {}, tmp_path / "out", Scale(2, (0,)))
+    with closing(runner):
+        # the boxes of the fake detector lie outside this picture
+        seeing = replace(SEEK, options=SEEK.options.changed(without_actions=("detect",)))
+        table = study.under_settings(compared("one", [seeing], seeing))
+        (cell,), (part,) = table.cells.values(), study.parts
+        results = runner.results(cell, part, 0)
+        with runner.store_of(cell, part, 0) as store:
+            traces = [store.trace(each.sample_id, each.seed) or {} for each in results]
+    assert [trace["answer"]["value"] for trace in traces] == ["a guess"] * 2
+    assert all(trace["path"][-1]["answer"] == "a guess" for trace in traces)
+    assert all("memory" in trace["path"][-1] for trace in traces)
 
 
 def test_a_seed_s_catalogue_is_indexed_once_and_searched(tmp_path) -> None:

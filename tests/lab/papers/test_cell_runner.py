@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -10,12 +10,15 @@ import pytest
 from tests.evaluate.engine_doubles import a_sample
 from tests.lab.papers.fake_study import FilePart, Noted, Questions
 from viper.ace.bank import read_bank
+from viper.ace.mining import WARM
 from viper.errors import UsageError
+from viper.evaluate.evaluation import Evaluation
+from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
 from viper.reasoner import RunOptions
 from viper.strategies.base import Components
 from viper_lab.papers import cell_runner
-from viper_lab.papers.cell_runner import Cell, Mining, mined_from
+from viper_lab.papers.cell_runner import Cell, CellRunner, Mining, mined_from
 
 PLAIN = RunOptions(api="abstract", examples=0, trials=1, self_tune=False)
 ZERO = Cell("zero-shot", PLAIN)
@@ -153,6 +156,78 @@ def test_samples_are_never_asked_and_mined_from(questions: Questions) -> None:
             runner.step(MINED, leaking, 0)
 
 
+def test_both_apis_mine_from_the_same_labelled_samples(questions: Questions) -> None:
+    asked = {}
+    with questions.runner() as runner:
+        for api in ("vipergpt", "abstract"):
+            mining = Mining(api, programs=2)
+            runner.bank(mining, questions.part, 0)
+            step = runner.mining_step(mining, questions.part, 0)
+            with RunStore.read(step.folder) as store:
+                asked[api] = {(row.sample_id, row.seed) for row in store.rows()}
+    assert asked["vipergpt"] == asked["abstract"] and len(asked["abstract"]) == 8
+
+
+def mining_temperature(runner: CellRunner, part: FilePart, programs: int) -> float:
+    mining = Mining("abstract", programs=programs)
+    runner.bank(mining, part, 0)
+    with RunStore.read(runner.mining_step(mining, part, 0).folder) as store:
+        return float(store.manifest.settings["temperature"])
+
+
+def test_programs_are_mined_at_the_profiles_temperature(questions: Questions) -> None:
+    with questions.runner() as runner:
+        assert mining_temperature(runner, questions.part, 1) == 0.0
+        assert mining_temperature(runner, questions.part, 4) == WARM  # else four equal ones
+    questions.set_temperature(0.7)
+    questions.folder = questions.folder / "warm"
+    with questions.runner() as runner:
+        assert mining_temperature(runner, questions.part, 1) == 0.7
+        assert mining_temperature(runner, questions.part, 4) == 0.7
+
+
+@dataclass(frozen=True)
+class FixedPart(FilePart):
+    """Asks the same samples under every seed, whatever the limit."""
+
+    def evaluation(self, seed: int, limit: int) -> Evaluation:
+        return replace(super().evaluation(0, limit), seeds=(seed,))
+
+
+def test_several_seeds_that_cannot_differ_are_refused(questions: Questions) -> None:
+    part = FixedPart(questions.part.ask, questions.part.mine)
+    several = MINED, replace(MINED, name="warm", mining=Mining("abstract", programs=4))
+    with questions.runner(seeds=(0, 1, 2)) as runner:
+        with pytest.raises(UsageError) as caught:
+            runner.check_seeds([(ZERO, part)])
+        said = str(caught.value)
+        assert "3 seeds ask the same samples" in said and "--seeds 1" in said and "\n" not in said
+        runner.check_seeds([(ZERO, questions.part)])  # each seed draws its samples
+        runner.check_seeds([(cell, part) for cell in several])  # or its shots
+        sampled = replace(ZERO, options=PLAIN.changed(temperature=0.4))
+        runner.check_seeds([(sampled, part)])  # or its programs
+    with questions.runner(seeds=(0, 1), pool=8) as runner:
+        with pytest.raises(UsageError, match="2 seeds ask the same samples"):
+            runner.check_seeds([(MINED, part)])  # all labelled samples are shots of every seed
+        runner.check_seeds([(several[1], part)])
+    with questions.runner(seeds=(0,)) as runner:
+        runner.check_seeds([(ZERO, part)])
+    questions.set_temperature(0.4)
+    with questions.runner(seeds=(0, 1, 2)) as runner:
+        runner.check_seeds([(ZERO, part)])
+
+
+def test_a_model_alone_whose_seeds_cannot_differ_says_so(questions: Questions) -> None:
+    """Its deviation over seeds of fixed samples is 0 whatever the model."""
+    part = FixedPart(questions.part.ask, questions.part.mine)
+    alone = Cell("baseline", RunOptions(strategy="vqa"))
+    with questions.runner(seeds=(0, 1)) as runner:
+        assert runner.note(alone, part) == "the same under every seed"
+        assert runner.note(alone, questions.part) == runner.note(ZERO, part) == ""
+    with questions.runner() as runner:
+        assert runner.note(alone, part) == ""
+
+
 def test_a_cell_may_ask_more_samples(questions: Questions) -> None:
     with questions.runner() as runner:
         more = replace(ZERO, name="more", times=2)
@@ -173,3 +248,17 @@ def test_random_shots_grow_and_chosen_ones_take_kinds_in_turn() -> None:
     assert ids(Mining("abstract")) == [sample.sample_id for sample in samples]
     chosen = Mining("abstract", shots=5, chosen=True)
     assert ids(chosen) == ids(chosen, seed=7) == ["s0", "s6", "s9", "s1", "s7"]
+
+
+def test_chosen_expressions_are_of_different_kinds_by_their_words() -> None:
+    """RefCOCO groups its expressions by the category of the object alone."""
+    texts = ["left man", "right cup", "the red cup", "second from left", "man behind the dog",
+             "middle cup", "woman nearest to us", "top shelf", "blue one"]  # fmt: skip
+    samples = [
+        replace(a_sample(n, groups={"category": "x"}), text=text, task="ground")
+        for n, text in enumerate(texts)
+    ]
+    chosen = mined_from(samples, Mining("abstract", shots=7, chosen=True), 0)
+    assert [sample.text for sample in chosen] == [texts[n] for n in (0, 2, 3, 4, 5, 6, 7)]
+    world = [replace(one, groups={"query_type": "a"}) for one in samples]
+    assert mined_from(world, Mining("abstract", shots=2, chosen=True), 0) == world[:2]

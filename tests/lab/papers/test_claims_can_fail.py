@@ -22,7 +22,7 @@ from viper_lab.papers import avis, clova_claims, dwim
 from viper_lab.papers.avis import EVERYTHING, FIXED, UNGUIDED, AvisStudy
 from viper_lab.papers.cell_runner import Cell, CellRunner
 from viper_lab.papers.clova_tools import ToolOutcome, ToolResults
-from viper_lab.papers.dwim_study import MASKED, UNTUNED
+from viper_lab.papers.dwim_study import FROZEN, MASKED, UNTUNED
 from viper_lab.papers.method_runner import Subject
 from viper_lab.papers.parts import KnowledgePart, Part
 from viper_lab.papers.result import Claim
@@ -77,6 +77,7 @@ def clova(
 def dwim_claims(
     made: float = 0.8,
     untuned: float = 0.5,
+    frozen: float = 0.6,
     tuned: float = 0.75,
     calls: int = 2,
     spread: int = 0,
@@ -84,7 +85,8 @@ def dwim_claims(
     after: tuple[int, int] = (20, 50),
 ) -> Judged:
     study = fake(
-        {"standard": 0.5, "discrepancy": made}, {UNTUNED.name: untuned, MASKED.name: tuned}
+        {"standard": 0.5, "discrepancy": made},
+        {UNTUNED.name: untuned, FROZEN.name: frozen, MASKED.name: tuned},
     )
     tuned_aware = aware(calls, *after)
     each = tuple(
@@ -183,6 +185,7 @@ AGAINST: list[tuple[Reproduced, str, dict[str, Any]]] = [
     (dwim_claims, "data utilisation", {"made": 0.5}),
     (dwim_claims, "not tuned: at least 40 % right", {"before": (90, 110)}),
     (dwim_claims, "instruct-masking: at least 10 points", {"tuned": 0.62}),
+    (dwim_claims, "instruct-masking: above not tuned with examples", {"frozen": 0.75}),
     (dwim_claims, "a question takes fewer calls", {"calls": 3}),
     (dwim_claims, "a question takes fewer calls", {"spread": 20}),
     (dwim_claims, "of all answers, those that are wrong", {"after": (70, 160)}),

@@ -132,3 +132,27 @@ def test_what_was_measured_is_not_measured_again(
     assert len(counted) == 1 and again == first
     tool_outcome(toolbox, ToolSetup("loc", 1), tmp_path, print)
     assert len(counted) == 2
+
+
+def test_prompts_of_decoders_are_a_table_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setups: list[ToolSetup] = []
+
+    def measured(toolbox: Toolbox, setup: ToolSetup, *_: object) -> ToolOutcome:
+        setups.append(setup)
+        return LEARNT
+
+    monkeypatch.setattr(clova_tools, "tool_outcome", measured)
+    given = (Toolbox(ModelSet({}), ToolSettings()), ToolSetup("", 0), tmp_path, (0,), print)
+    found = clova_tools.measured_tools(*given, quick=False)
+    assert [each.tool for each in setups if each.decoder] == ["loc", "seg"]
+    assert "tools, prompts of a decoder" in {cell.table for cell in found.entries}
+    setups.clear()
+    clova_tools.measured_tools(*given, quick=True)
+    assert not any(each.decoder for each in setups)
+
+
+def test_both_forms_have_outcomes_of_their_own() -> None:
+    probe, decoder = ToolSetup("loc", 0), ToolSetup("loc", 0, decoder=True)
+    assert clova_tools.slug_of(probe) != clova_tools.slug_of(decoder)

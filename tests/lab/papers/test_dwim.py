@@ -27,7 +27,15 @@ from viper_lab.papers.dwim import (
     tool_rows,
     utilisation,
 )
-from viper_lab.papers.dwim_study import MASKED, SFT, UNTUNED, AgentVariant, DwimScale, DwimStudy
+from viper_lab.papers.dwim_study import (
+    FROZEN,
+    MASKED,
+    SFT,
+    UNTUNED,
+    AgentVariant,
+    DwimScale,
+    DwimStudy,
+)
 from viper_lab.papers.report import as_text, page
 from viper_lab.papers.result import Reproduction
 from viper_lab.papers.tables import entries, gain
@@ -51,6 +59,9 @@ class Fake:
         copies = int(self.copied * COUNT_OF) if mode == "given" else 0
         return [replace(one, outcome="copied") if n < copies else one
                 for n, one in enumerate(reversed(found))]  # fmt: skip
+
+    def examples(self, seed: int, most: int) -> list[str]:
+        return ["solved"] * (5 + seed)
 
     def answers(self, agent: AgentVariant, seed: int) -> list[Workflow]:
         return some(self.right.get(agent.name, 0.0), "standard")
@@ -79,8 +90,11 @@ def test_utilisation_says_what_was_copied() -> None:
 
 def test_agents_are_paired_by_sample() -> None:
     study = fake({}, {UNTUNED.name: 0.5, MASKED.name: 0.75, SFT.name: 0.5})
-    rows = {one.name: one.figure.mean for one in entries(answers(study), right_answers(), WHOLE)}
-    assert rows[MASKED.name] == 0.75 and len(rows) == 10
+    cells = list(entries(answers(study), right_answers(), WHOLE))
+    rows = {one.name: one.figure.mean for one in cells}
+    assert rows[MASKED.name] == 0.75 and len(rows) == 11
+    notes = {one.name: one.note for one in cells if one.note}
+    assert notes == {FROZEN.name: "5 or 6 examples in its prompts"}
     step = (UNTUNED.name, MASKED.name)
     found = gain(answers(study), right_answers(), step, WHOLE)
     assert found is not None and found.difference.value == pytest.approx(0.25)
@@ -100,21 +114,24 @@ def aware(calls: int, wrong_tool: int, wrong: int) -> list[Awareness]:
 @pytest.mark.parametrize(
     ("after", "holds"),
     [
-        ((0.75, 2, 20, 50), [True, True, True, True, True, True]),
-        ((0.75, 2, 45, 50), [True, True, True, True, True, False]),
-        ((0.55, 3, 90, 90), [True, True, False, False, False, False]),
+        ((0.75, 2, 20, 50), [True, True, True, True, True, True, True]),
+        ((0.75, 2, 45, 50), [True, True, True, True, True, True, False]),
+        ((0.55, 3, 90, 90), [True, True, False, False, False, False, False]),
     ],
 )
 def test_claims(after: tuple[float, int, int, int], holds: list[bool]) -> None:
     right, calls, wrong_tool, wrong = after
-    study = fake({"standard": 0.5, "discrepancy": 0.8}, {UNTUNED.name: 0.5, MASKED.name: right})
+    study = fake(
+        {"standard": 0.5, "discrepancy": 0.8},
+        {UNTUNED.name: 0.5, FROZEN.name: 0.6, MASKED.name: right},
+    )
     found = judged(
         study, {UNTUNED.name: aware(3, 90, 100), MASKED.name: aware(calls, wrong_tool, wrong)}
     )
     assert [one.holds for one in found] == holds
-    fallen = found[4].reason
+    fallen = found[5].reason
     assert fallen.startswith("45.0 % [") and f"-> {100 * wrong_tool / COUNT_OF:.1f} % [" in fallen
-    assert f"of 100 -> {100 * wrong_tool / wrong:.1f} % [" in found[5].reason
+    assert f"of 100 -> {100 * wrong_tool / wrong:.1f} % [" in found[6].reason
 
 
 def test_rows_of_awareness() -> None:

@@ -19,8 +19,10 @@ from viper.tuning.agent.training import TunedAgent, TuneSettings
 from viper_lab.papers import dwim_study
 from viper_lab.papers.dwim_study import (
     CUT,
+    FROZEN,
     MASKED,
     OTHERS,
+    ROOM_FOR_TURNS,
     SFT,
     UNTUNED,
     DwimScale,
@@ -126,6 +128,91 @@ def test_doubts_may_be_cut_and_first_actions_are_learned_equally_often(
     (few, *_) = [text for text in cut if text.is_first]
     others = [replace(text, workflow=str(n)) for n, text in enumerate(before * 20)]
     assert steps_of(100, [few, *others], "compact") == 1000
+
+
+def alone(prompt: str) -> str:
+    """Answer without a correction: count the cubes, then end."""
+    asked = prompt.rpartition("# question: ")[2]
+    return "<done>" if "final_answer" in asked else COUNTS
+
+
+COUNTS = "<code>final_answer = str(len(image_patch.find('cube')))"
+
+
+@pytest.fixture
+def shown(tmp_path: Path) -> Iterator[tuple[DwimStudy, list[str]]]:
+    """An agent that solves four of six training questions by itself, and its prompts."""
+    prompts: list[str] = []
+
+    def reply(prompt: str) -> str:
+        prompts.append(prompt)
+        return alone(prompt)
+
+    parts = {"models": {"explorer": ScriptedLLM(reply)}, "styles": {"explorer": "compact"}}
+    scale = DwimScale(6, 3, (0,), TuneSettings())
+    with Bench([], parts=parts, max_turns=8) as bench:
+        study = DwimStudy(
+            bench.reasoner.components, TunedAgent("m"), "compact", tmp_path,
+            SampleSplits(train=TRAIN, test=TEST), scale,
+        )  # fmt: skip
+        study._by_split[TRAIN, 0] = [*named("train", 4), *named("train", 2, "7")]
+        study._by_split[TEST, 0] = [replace(one, text=f"test: {one.text}") for one in named("t", 3)]
+        yield study, prompts
+
+
+def test_the_frozen_agent_sees_its_own_right_training_workflows(
+    shown: tuple[DwimStudy, list[str]],
+) -> None:
+    study, prompts = shown
+    right = [one.query.text for one in study.made(0, "standard") if one.outcome == "right"]
+    assert len(right) == 4
+    prompts.clear()
+    answered = study.answers(FROZEN, 0)
+    assert [one.outcome for one in answered] == ["right"] * 3
+    for prompt in prompts:
+        *examples, question = prompt.split("# question: ")[1:]
+        assert sorted(each.splitlines()[0] for each in examples) == sorted(right)
+        assert all("<done></done>" in each and "test:" not in each for each in examples)
+        assert question.startswith("test: ")
+    prompts.clear()
+    study.answers(UNTUNED, 0)
+    assert all(prompt.count("# question: ") == 1 for prompt in prompts)
+
+
+def test_examples_are_at_most_ten_and_leave_room_for_the_turns(
+    shown: tuple[DwimStudy, list[str]],
+) -> None:
+    study, _ = shown
+    every = study.examples(0, 10)
+    assert len(every) == 4 and len(study.examples(0, 2)) == 2
+    llm = study.components.models["explorer"]
+    assert isinstance(llm, ScriptedLLM)
+    first = llm.count_tokens(study._first_prompt(study.made(0, "standard")[0].query))
+    for count in (0, 1, 3):
+        llm.max_context = first + sum(map(llm.count_tokens, every[:count])) + ROOM_FOR_TURNS
+        assert study.examples(0, 10) == every[:count]
+
+
+def test_a_language_model_recognises_discrepancies_if_it_is_asked(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def judge(prompt: str) -> str:
+        asked.append(prompt)
+        return "agrees"
+
+    parts = {"models": {"explorer": ScriptedLLM(agent)}, "styles": {"explorer": "compact"}}
+    scale = DwimScale(2, 1, (0,), TuneSettings())
+    for checks_by in ("rules", "llm"):
+        with Bench(judge, parts=parts, max_turns=8) as bench:  # type: ignore[arg-type]
+            study = DwimStudy(
+                bench.reasoner.components, TunedAgent("m"), "compact", tmp_path / checks_by,
+                SampleSplits(train=TRAIN, test=TEST), scale, checks_by=checks_by,
+            )  # fmt: skip
+            study._by_split[TRAIN, 0] = named("train", 2)
+            outcomes = [one.outcome for one in study.made(0, "discrepancy")]
+        # the rules correct the agent; this judge lets its wrong answers pass
+        assert outcomes == {"rules": ["right"] * 2, "llm": ["wrong"] * 2}[checks_by]
+        assert bool(asked) is (checks_by == "llm")
 
 
 def test_a_sample_to_learn_from_is_never_answered(study: DwimStudy) -> None:

@@ -28,7 +28,8 @@ class Job(PaperJob):
 
     @contextmanager
     def runner(self) -> Iterator[CellRunner]:
-        yield cast(CellRunner, SimpleNamespace(scale=SimpleNamespace(seeds=(0,))))
+        scale = SimpleNamespace(seeds=(0,))
+        yield cast(CellRunner, SimpleNamespace(scale=scale, check_seeds=lambda cells: None))
 
     def study(self, runner: CellRunner) -> Any:
         now[0] += 100  # drawing samples

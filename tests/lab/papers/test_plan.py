@@ -10,8 +10,10 @@ from tests.lab.papers.fake_study import Noted, Questions
 from viper_lab.papers.cell_runner import CellRunner, StoredRun
 from viper_lab.papers.plan import Plan, plan_of
 from viper_lab.papers.tables import cells_of
-from viper_lab.papers.zero_shot import ABLATION, ACE, API_BY_EXAMPLES
+from viper_lab.papers.zero_shot import Ablation
 from viper_lab.papers.zero_shot_run import study_of
+
+PAPER = Ablation()
 
 
 @pytest.fixture
@@ -21,9 +23,9 @@ def questions(tmp_path: Path) -> Questions:
 
 def test_cells_are_counted_once_each(questions: Questions) -> None:
     with questions.runner(samples=3, pool=4, seeds=(0, 1)) as runner:
-        alone = plan_of(runner, cells_of([ABLATION], [questions.part]))
-        both = plan_of(runner, cells_of([ABLATION, API_BY_EXAMPLES], [questions.part]))
-    mined = 4 * ACE.programs
+        alone = plan_of(runner, cells_of([PAPER.table_2], [questions.part]))
+        both = plan_of(runner, cells_of([PAPER.table_2, PAPER.figure_2], [questions.part]))
+    mined = 4 * PAPER.mining.programs
     # five cells under two seeds, and one mining run a seed
     assert (alone.cells, len(alone.steps), alone.answers) == (10, 12, 10 * 3 + 2 * mined)
     # figure 2 adds the ViperGPT API with examples, and mining for it
@@ -36,12 +38,15 @@ def test_cells_are_counted_once_each(questions: Questions) -> None:
 
 
 def test_what_is_stored_is_counted(questions: Questions) -> None:
-    cells = list(ABLATION.cells.values())
+    cells = list(PAPER.table_2.cells.values())
     with questions.runner() as runner:
         runner.results(cells[0], questions.part, 0)
         runner.results(cells[2], questions.part, 0)
-        plan = plan_of(runner, cells_of([ABLATION], [questions.part]))
-    assert (len(plan.finished), plan.missing) == (3, plan.answers - 3 - 3 - 4 * ACE.programs)
+        plan = plan_of(runner, cells_of([PAPER.table_2], [questions.part]))
+    assert (len(plan.finished), plan.missing) == (
+        3,
+        plan.answers - 3 - 3 - 4 * PAPER.mining.programs,
+    )
 
 
 def study(

@@ -9,10 +9,12 @@ from xml.etree import ElementTree
 import pytest
 
 from viper.evaluate.intervals import Estimate, OverSeeds
-from viper_lab.papers import zero_shot
 from viper_lab.papers.plots import CurvePoint, apart, curves_of, gain_plot, place_of, score_plot
 from viper_lab.papers.report import page
 from viper_lab.papers.result import Gain, Reproduction, TableCell
+from viper_lab.papers.zero_shot import Ablation
+
+PAPER = Ablation()
 
 FAMILIES = ("referring", "question", "video")
 
@@ -39,9 +41,9 @@ def texts(svg: str) -> list[str]:
         ("0 examples", ("… examples", 0, "")),
         ("1 example", ("… examples", 1, "")),
         ("4 by BM25", ("… by BM25", 4, "")),
-        ("from scratch, dynamic threshold, 1 program",
-         ("from scratch, dynamic threshold", 1, "programs")),
-        ("feedback, 5 programs", ("feedback", 5, "programs")),
+        ("from scratch, dynamic threshold, 1 trial",
+         ("from scratch, dynamic threshold", 1, "trials")),
+        ("feedback, 5 trials", ("feedback", 5, "trials")),
         ("abstract API, temperature 0.4", ("abstract API", 0.4, "temperature")),
         ("abstract API, detector.threshold 0.075", ("abstract API", 0.075, "detector.threshold")),
         ("100 random", ("… random", 100, "")),
@@ -57,35 +59,43 @@ def test_a_number_in_a_name(name: str, place: tuple[str, float, str] | None) -> 
 def test_which_tables_are_curves() -> None:
     names = {
         table.name: (
-            [f"{name}, {count} program{'s' if count > 1 else ''}"
+            [f"{name}, {count} trial{'s' if count > 1 else ''}"
              for name in table.cells for count in range(1, 6)]
             if table.trials else list(table.cells)
         )
         for table in (
-            zero_shot.ABLATION, zero_shot.KEPT, zero_shot.API_BY_EXAMPLES,
-            zero_shot.NUMBER_OF_EXAMPLES, zero_shot.TRIALS_TABLE, zero_shot.SHOTS,
-            zero_shot.temperatures(), zero_shot.VOTING, zero_shot.SECOND,
-            zero_shot.thresholds("detector.threshold", [0.05, 0.1, 0.2], FAMILIES[:1]),
+            PAPER.table_2, PAPER.kept, PAPER.figure_2, PAPER.figure_3, PAPER.figure_4,
+            PAPER.shots, PAPER.temperatures(0.4), PAPER.voting, PAPER.second,
+            PAPER.thresholds("detector.threshold", [0.05, 0.1, 0.2], FAMILIES[:1]),
         )
     }  # fmt: skip
     found = {table: curves_of(rows_of(rows)) for table, rows in names.items()}
     assert {table: list(one.series) for table, one in found.items() if one is not None} == {
-        "figure 3": ["… examples", "… by BM25"],
-        "figure 4": list(zero_shot.TRIALS_TABLE.cells),
-        "tables 5 and 6": ["… chosen", "… random"],
+        "figure 3": [
+            f"{api} API{how}" for api in ("ViperGPT", "abstract") for how in ("", " by BM25")
+        ],
+        "figure 4": list(PAPER.figure_4.cells),
+        "tables 5 and 6": [
+            f"… {how}, {api} API"
+            for api in ("ViperGPT", "abstract")
+            for how in ("chosen", "random")
+        ],
         "table 3": ["ViperGPT API", "abstract API"],
         "table 4": ["ViperGPT API", "abstract API"],
     }
     shots, trials = found["tables 5 and 6"], found["figure 4"]
-    assert shots is not None and list(shots.levels) == ["no examples"] and shots.counted == ""
-    assert trials is not None and trials.counted == "programs"
+    assert shots is not None and list(shots.levels) == [
+        "no examples, ViperGPT API", "no examples, abstract API",
+    ]  # fmt: skip
+    assert shots.counted == ""
+    assert trials is not None and trials.counted == "trials"
 
 
 def test_curves_have_a_panel_for_each_family() -> None:
-    names = ["no examples", *(f"feedback, {count} programs" for count in (1, 2, 4))]
+    names = ["no examples", *(f"feedback, {count} trials" for count in (1, 2, 4))]
     rows = rows_of(names)[1:]  # the first family has no level, and its name is read all the same
     found = texts(score_plot("figure 4", rows))
-    for shown in (*FAMILIES, "feedback", "no examples", "programs", "score, in points", "1", "4"):
+    for shown in (*FAMILIES, "feedback", "no examples", "trials", "score, in points", "1", "4"):
         assert found.count(shown) >= 1, shown
     assert found.count("feedback") == 1
 

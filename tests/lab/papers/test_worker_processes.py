@@ -20,7 +20,9 @@ from viper_lab.papers.parts import Part
 from viper_lab.papers.plan import Plan, Progress, plan_of
 from viper_lab.papers.tables import cells_of
 from viper_lab.papers.workers import workers
-from viper_lab.papers.zero_shot import ABLATION
+from viper_lab.papers.zero_shot import Ablation
+
+PAPER = Ablation()
 
 
 @pytest.fixture
@@ -63,7 +65,7 @@ class Asked:
         self._part = part
 
     def cells(self) -> list[tuple[Cell, Part]]:
-        return cells_of([ABLATION], [self._part])
+        return cells_of([PAPER.table_2], [self._part])
 
 
 def test_what_it_tells_counts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -14,7 +14,9 @@ from viper_lab.papers.cell_runner import Cell, CellRunner, StoredRun
 from viper_lab.papers.parts import Part
 from viper_lab.papers.tables import cells_of
 from viper_lab.papers.workers import Claims, Group, groups_of, share
-from viper_lab.papers.zero_shot import ABLATION, self_tuning
+from viper_lab.papers.zero_shot import Ablation
+
+PAPER = Ablation()
 
 
 class Noting:
@@ -33,7 +35,7 @@ class Noting:
 
 
 def groups(runner: Noting) -> list[Group]:
-    tables = [ABLATION, self_tuning(["referring"])]
+    tables = [PAPER.table_2, PAPER.self_tuning(["referring"])]
     return groups_of(cast(CellRunner, runner), cells_of(tables, FAMILIES))
 
 
@@ -71,7 +73,7 @@ def test_shared_answers_are_those_of_one_alone(tmp_path: Path, seeds: tuple[int,
     alone, shared = Questions(tmp_path / "alone"), Questions(tmp_path / "shared")
     rows = []
     for questions in (alone, shared):
-        cells = list(cells_of([ABLATION], [questions.part]))
+        cells = list(cells_of([PAPER.table_2], [questions.part]))
         with questions.runner(seeds=seeds) as runner:
             if questions is shared:
                 with closing(Claims(tmp_path)) as claims:

@@ -71,7 +71,8 @@ def concept_of(thing):
 @pytest.mark.parametrize("concept", ["dome", "pink", "spotted"])
 def test_who_names_the_concept_is_right(concept) -> None:
     found = questions.about(toolbox(Knowing(concept_of)), concept, split="val", count=6, seed=0)
-    assert [one.kind for one in found] == ["seg", "seg", "seg absent"] * 2
+    present = ["seg", "seg outline"] * 2
+    assert [one.kind for one in found] == [*present, "seg absent"] * 2
     assert all(one.right == 1.0 for one in found)
     assert all(one.concept == concept and concept in one.sample for one in found)
 
@@ -80,7 +81,13 @@ def test_who_knows_old_shapes_alone_is_right_where_there_is_nothing() -> None:
     plain = Knowing(lambda thing: thing.shape)
     found = questions.about(toolbox(plain), "pink", split="val", count=6, seed=0)
     assert {one.right for one in found if one.kind == "seg"} == {0.0}
-    assert {one.right for one in found if one.kind == "seg absent"} == {1.0}
+    assert {one.right for one in found if one.kind in ("seg absent", "seg outline")} == {1.0}
+
+
+def test_outlines_that_are_not_drawn_are_not_right() -> None:
+    blind = Knowing(lambda thing: "" if concept_of(thing) in CONCEPTS else thing.shape)
+    found = questions.about(toolbox(blind), "pink", split="val", count=6, seed=0)
+    assert {one.right for one in found if one.kind == "seg outline"} == {0.0}
 
 
 def test_who_calls_everything_so_is_half_right_at_best() -> None:

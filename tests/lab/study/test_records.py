@@ -160,4 +160,6 @@ def test_a_runs_path_is_a_session():
     ]
     found = of_path(path, "run", "q")
     assert [one.action for one in found.steps] == ["vqa", "ocr"] and found.found
+    begun = of_path([{"picture": ["the whole picture: a lamp"], "calls": [0]}, *path], "run", "q")
+    assert begun.steps[0].known == ("the whole picture: a lamp",)
     assert not of_path(path[:2], "run", "q").found and not of_path([], "run", "q").found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,10 +12,11 @@ import pytest
 
 from tests.strategies.bench import Bench, picture
 from viper.errors import PromptTooLongError, UsageError
+from viper.prompting.exploring import Action, Step, solved_text
 from viper.record import record_from_json, result_record
 from viper.run_result import RunResult
-from viper.schema import Trace, to_json
-from viper.strategies.explore.strategy import MAX_UNREADABLE
+from viper.schema import Query, Trace, to_json
+from viper.strategies.explore.strategy import MAX_UNREADABLE, ExploreStrategy
 
 COUNT = "<code>cubes = image_patch.find('cube')\nlen(cubes)"
 STORE = "<code>final_answer = len(cubes)"
@@ -222,11 +224,26 @@ def test_a_small_model_is_asked_in_its_own_form() -> None:
 
 
 def _with_explorer(made: Explorer) -> Any:
-    from dataclasses import replace
-
     return replace(
         made.reasoner.components.with_models(explorer=made.llm), styles={"explorer": "compact"}
     )
+
+
+@pytest.mark.parametrize("style", ["chat", "full", "compact"])
+def test_solved_queries_stand_before_the_query_in_every_prompt(style: str) -> None:
+    steps = [Step(Action("code", "final_answer = 2"), "2</result>"), Step(Action("done"))]
+    solved = solved_text(Query("how many balls?", "question", "image", ()), ["two"], steps, style)
+    made = Explorer([COUNT, STORE, DONE], prompt_style="chat")
+    made.reasoner.components = replace(_with_explorer(made), styles={"explorer": style})
+    with made.reasoner as reasoner:
+        using = ExploreStrategy(examples=solved)
+        result = reasoner.run(picture(), "how many cubes?", using=using)
+    assert result.answer is not None and result.answer.value == 2
+    assert len(made.llm.calls) == 3
+    for call in made.llm.calls:
+        example, query = (call.prompt.index(f"how many {name}?") for name in ("balls", "cubes"))
+        assert example < call.prompt.index("<done></done>\n\n", example) < query
+        assert "2‹/result>" in call.prompt  # what a tool said closes no tag
 
 
 # Several actions in a reply

@@ -14,11 +14,15 @@ from viper.models.llm.messages import pictures_of
 from viper.models.llm.protocol import Completion
 from viper.models.llm.scripted import ScriptedLLM
 from viper.models.vision.roles import TextLine
+from viper.profiles import load_profile
+from viper.prompting.seeking import MAX_LINE
 from viper.reasoner import Reasoner
 from viper.sandbox import Sandbox
 from viper.search.findings import Entity, Passage, SimilarPicture, TextFindings
 from viper.strategies.base import Components
-from viper.strategies.seek.strategy import UNANSWERABLE, is_grounded
+from viper.strategies.seek import SeekSettings
+from viper.strategies.seek.actions import MAX_FACTS
+from viper.strategies.seek.seeker import UNANSWERABLE
 from viper.strategies.settings import RunSettings
 from viper.testing.fakes import FakeDetector, FakeMatcher
 from viper.tools.models import ModelSet
@@ -222,14 +226,14 @@ def _scripted(prompt, told):
     if "Split the question" in prompt:
         return SPLIT
     if "You judge" in prompt:
-        found = prompt.split("<<<")[1]
+        found = _last_turn(prompt).split("<<<")[1]
         named = ("velora",) if "Question: which lamp" in prompt else ("1893", "tarnix")
         for words in named:
             if words in found:
                 return more("made by tarnix") if words == "tarnix" else answer(words)
         return NO
-    if "Answer a short question" in prompt:
-        return "unknown"
+    if "Answer a " in prompt:
+        return "Answer: unknown"
     allowed = _allowed(prompt)
     if "select" in allowed:
         told.append(1)
@@ -266,22 +270,6 @@ def test_what_was_not_found_is_not_believed():
     assert (last["verdict"], last["extracted"]) == ("uninformative", "")
     assert last["reason"] == "not in what was found: 1765"
     assert result.answer.value == UNANSWERABLE
-
-
-@pytest.mark.parametrize(
-    ("extracted", "grounded"),
-    [
-        ("1893", True),
-        ("founded in 1893", True),
-        ("the TARNIX was founded", True),
-        ("18", False),
-        ("1,893", True),
-        ("1893 by nobody", False),
-        ("", True),
-    ],
-)
-def test_grounded_is_made_of_what_is_there(extracted, grounded):
-    assert is_grounded(extracted, ["Tarnix was founded in 1,893.", "x"]) == grounded
 
 
 def test_nothing_to_be_found_is_said_and_nothing_invented():
@@ -338,7 +326,8 @@ HOSTILE = (
 
 @pytest.mark.parametrize("text", HOSTILE)
 @pytest.mark.parametrize("where", ["caption", "ocr", "passage"])
-def test_orders_in_what_was_found_stay_in_their_quotes(text, where, monkeypatch):
+@pytest.mark.parametrize("region_facts", [False, True])
+def test_orders_in_what_was_found_stay_in_their_quotes(text, where, region_facts, monkeypatch):
     bench = Bench(lambda prompt: _scripted(prompt, [1]))
     if where == "passage":
         bench.texts.known["velora"] = f"made by tarnix. {text}"
@@ -346,13 +335,13 @@ def test_orders_in_what_was_found_stay_in_their_quotes(text, where, monkeypatch)
         monkeypatch.setattr(Reader, "read", lambda self, px: [TextLine(text, (0, 0, 9, 9), 0.9)])
     else:
         monkeypatch.setattr(Answerer, "caption", lambda self, e: [text] * len(e))
-    bench.ask()
+    bench.ask(region_facts=region_facts)
     for call in bench.llm.calls:
         for line in call.prompt.splitlines():
             if "666" in line or "{{7*7}}" in line:
                 assert line.startswith(("> ", "- ")), line
-    judged = [call.prompt for call in bench.llm.calls if "You judge" in call.prompt]
-    assert all(prompt.count("\n>>>") == 1 for prompt in judged)
+    judged = [_last_turn(call.prompt) for call in bench.llm.calls if "You judge" in call.prompt]
+    assert all(turn.count("\n>>>") == 1 for turn in judged)
 
 
 def test_a_model_that_obeys_cannot_answer_what_was_not_found():
@@ -518,3 +507,187 @@ def test_a_search_may_be_made_again_for_another_question():
     read = [one for one in steps(result) if one["action"] == "ocr"]
     assert result.answer.value == "1893"
     assert [bool(one["calls"]) for one in read] == [True, True], "read for each of the questions"
+
+
+def judged(bench):
+    return [call.prompt for call in bench.llm.calls if "You judge" in call.prompt]
+
+
+def test_good_and_bad_verdicts_are_shown_for_what_searches_find():
+    replies = [SPLIT, "Next: caption", NO, *STRAIGHT[1:]]
+    bench = Bench(replies)
+    assert bench.ask().answer.value == "1893"
+    caption, entities, *texts = judged(bench)
+    assert "## Examples" not in caption, "a caption is no long list"
+    for prompt in (entities, *texts):
+        examples = prompt.partition("## Examples")[2].partition("[user]")[0]
+        assert examples.count("verdict: uninformative") >= 2
+        assert "verdict: answer" in examples and "verdict: informative" in examples
+    shown = [prompt.partition("## Examples")[2].partition("[user]")[0] for prompt in judged(bench)]
+    assert shown[1] != shown[2] == shown[3], "pictures, then knowledge"
+
+
+@pytest.mark.parametrize("changes", [{"examples": 0}, {"worked_examples": False}])
+@pytest.mark.parametrize("graph", ["avis", "fixed-search", "question-only"])
+def test_no_prompt_holds_an_example_where_they_are_off(changes, graph):
+    on, off = (Bench(lambda prompt: _scripted(prompt, [1])) for _ in range(2))
+    shown = on.ask(graph=graph).trace.examples_shown
+    assert "sequence by hand" in shown if graph != "avis" else "split by hand" in shown
+    assert off.ask(graph=graph, **changes).trace.examples_shown == ()
+    assert any("## Examples" in call.prompt for call in on.llm.calls)
+    assert not any("## Examples" in call.prompt for call in off.llm.calls)
+
+
+def test_split_examples_can_be_seen_without_a_request():
+    bench = Bench([])
+    with bench.reasoner as reasoner:
+        shown, bare = (
+            reasoner.prompt(picture(), QUESTION, strategy="seek", examples=count)
+            for count in (4, 0)
+        )
+    assert shown.count("knowledge: ") - bare.count("knowledge: ") == 10
+
+
+FACTS = [
+    "the whole picture: a red lamp",
+    "text: MK 17",
+    "similar pictures show velora: a lamp (similarity 0.90)",
+]
+
+
+def test_a_search_may_begin_with_the_data_of_the_whole_picture(monkeypatch):
+    bench = Bench(STRAIGHT)
+    entities = (Entity("velora", "a lamp"),)
+    similar = lambda pixels, limit: [SimilarPicture("1", 0.9, "x", "y", entities)]  # noqa: E731
+    monkeypatch.setattr(bench.pictures, "similar", similar)
+    result = bench.ask(region_facts=True)
+    assert result.answer.value == "1893"
+    (first,) = [one for one in result.trace.path if "picture" in one]
+    assert first == {"picture": FACTS, "calls": [0, 1, 2]}
+    planned = [call.prompt for call in bench.llm.calls if "You look for the answer" in call.prompt]
+    assert all(f"- {fact}" in _last_turn(planned[0]) for fact in FACTS)
+    assert steps(result)[0]["state"] == "START", "no action was taken for it"
+
+
+def test_objects_are_told_apart_by_entities_and_text(monkeypatch):
+    bench = Bench(STRAIGHT)
+    monkeypatch.setattr(Answerer, "caption", lambda self, encodings: ["a lamp"] * len(encodings))
+    result = bench.ask(region_facts=True)
+    red, blue = steps(result)[0]["found"]
+    assert red == (
+        "object 1: a lamp; text: MK 17; similar pictures show velora: a lamp (similarity 0.90) "
+        "(score 0.90)"
+    )
+    assert "zorto: a lamp (similarity 0.90)" in blue
+    chosen = [call.prompt for call in bench.llm.calls if "You look for the answer" in call.prompt]
+    assert "similar pictures show zorto" in _last_turn(chosen[1])
+    by_name = Bench([*STRAIGHT[:2], "Next: select: the zorto", *STRAIGHT[3:]])
+    monkeypatch.setattr(Answerer, "caption", lambda self, encodings: ["a lamp"] * len(encodings))
+    assert steps(by_name.ask(region_facts=True, max_steps=2))[1]["words"] == "2"
+
+
+def test_facts_of_a_region_are_few_and_one_that_fails_is_left_out(monkeypatch):
+    bench = Bench(STRAIGHT)
+    many = tuple(Entity(f"name {number}", "long " * 99) for number in range(9))
+    similar = lambda pixels, limit: [SimilarPicture("1", 0.9, "x", "y", many)]  # noqa: E731
+    monkeypatch.setattr(bench.pictures, "similar", similar)
+    monkeypatch.setattr(
+        Reader,
+        "read",
+        lambda self, px: [TextLine(f"line {n}", (0, n, 9, 9), 0.9) for n in range(9)],
+    )
+    result = bench.ask(region_facts=True, max_steps=1)
+    (first,) = [one["picture"] for one in result.trace.path if "picture" in one]
+    for fact in ("; ".join(first), *steps(result)[0]["found"]):
+        assert fact.count("name") == fact.count("line") == fact.count("similarity") == MAX_FACTS
+        assert len(fact) < MAX_LINE, "the prompt would cut it"
+    tools = [call.tool for call in result.trace.tool_calls]
+    assert tools.count("ocr") == tools.count("caption_image") == 3, "the picture and two objects"
+    bench = Bench([*STRAIGHT[:3], "Next: ocr", NO])
+    bench.pictures.fails = ModelError("pictures.example: no complete answer")
+    result = bench.ask(region_facts=True, max_steps=3)
+    assert actions(result) == ["detect", "select", "ocr"]
+    assert steps(result)[0]["found"][0].startswith("object 1: a red lamp; text: line 0, line 1")
+    assert not any("similar" in found for found in steps(result)[0]["found"])
+    assert result.failure is None and result.answer.value == UNANSWERABLE
+
+
+def test_by_default_a_search_begins_with_nothing_and_objects_have_captions_alone():
+    result = Bench(STRAIGHT).ask()
+    assert not any("picture" in one for one in result.trace.path)
+    assert steps(result)[0]["found"][0] == "object 1: a red lamp (score 0.90)"
+
+
+def test_a_verdict_in_other_words_counts_unless_exact_ones_are_wanted():
+    replies = [*STRAIGHT[:-1], answer("eighteen"), *["Next: llm_qa: x", "unknown"] * 9]
+    bench = Bench(replies)
+    bench.texts.known["tarnix"] = "Tarnix has 18 towers."
+    assert bench.ask().answer.value == "eighteen"
+    bench = Bench(replies)
+    bench.texts.known["tarnix"] = "Tarnix has 18 towers."
+    assert bench.ask(grounding="exact", max_steps=5).answer.value == UNANSWERABLE
+    wrong = [*STRAIGHT[:-1], answer("1765")]
+    assert Bench(wrong).ask(max_steps=5).answer.value == UNANSWERABLE
+    assert Bench(wrong).ask(grounding="off").answer.value == "1765"
+
+
+def test_an_exhausted_search_may_answer_from_memory_and_says_so():
+    def never(prompt):
+        if "Searches found no answer" in prompt:
+            return "1893"
+        if "Split the question" in prompt:
+            return SPLIT
+        return NO if "You judge" in prompt else "Next: ?"
+
+    bench = Bench(never)
+    result = bench.ask(exhausted="memory", max_steps=200)
+    assert result.answer.value == "1893"
+    assert result.answer.info["why"] == "every way was tried; answered from memory"
+    assert result.trace.path[-1] == {"memory": QUESTION, "answer": "1893"}
+    asked = bench.llm.calls[-1].prompt
+    assert QUESTION in asked and "lamp (" not in asked and "Found" not in asked
+    assert not any("Searches found no" in call.prompt for call in bench.llm.calls[:-1])
+
+
+def test_memory_is_asked_about_what_the_picture_told():
+    replies = [*STRAIGHT[:5], "Next: text_search: x", "1893"]
+    bench = Bench(replies)
+    result = bench.ask(exhausted="memory", max_steps=4)
+    assert result.trace.path[-1]["memory"] == "when was the maker of velora founded?"
+    bench = Bench([*replies[:-1], "unknown"])
+    assert bench.ask(exhausted="memory", max_steps=4).answer.value == UNANSWERABLE
+
+
+def test_no_setting_changes_the_prompts_of_a_small_model():
+    replies = [
+        *(" which lamp is red?\n# knowledge: when was the maker of # founded?", " detect"),
+        *(" select: 1", " entities", " answer: velora", " text_search: tarnix", " answer: 1893"),
+    ]
+    prompts = []
+    for changes in ({}, {"decisions": "written", "grounding": "exact", "exhausted": "memory"}):
+        bench, seeker = compact(replies)
+        result = bench.ask(**changes)
+        assert result.answer.value == "1893" and result.trace.examples_shown == ()
+        prompts.append([call.prompt for call in seeker.calls])
+    assert prompts[0] == prompts[1]
+    assert all(prompt.startswith("# qu") for prompt in prompts[0])
+
+
+def test_the_embedded_seeker_works_as_it_was_trained():
+    own = load_profile("embedded").components().settings.of(SeekSettings)
+    assert (own.grounding, own.region_facts, own.exhausted) == ("exact", False, "unanswerable")
+
+
+def test_the_paper_s_profile_searches_as_the_paper_does():
+    own = load_profile("paper-avis").components().settings.of(SeekSettings)
+    assert (own.decisions, own.worked_examples, own.region_facts) == ("written", True, True)
+    assert (own.graph, own.grounding, own.exhausted) == ("avis", "off", "memory")
+
+
+def test_all_settings_of_the_paper_work_together():
+    bench = Bench([*STRAIGHT[:-1], answer("in the year 1893")])
+    result = bench.ask(decisions="written", region_facts=True, grounding="off", exhausted="memory")
+    assert result.answer.value == "in the year 1893" and bench.llm.remaining == 0
+    planned = [call.prompt for call in bench.llm.calls if "You look for the answer" in call.prompt]
+    assert all("## Examples" in prompt for prompt in planned)
+    assert "text: MK 17" in planned[0] and "similar pictures show zorto" in planned[1]

@@ -10,7 +10,7 @@ from tests.strategies.seek.test_seek import SPLIT, Bench, actions, answer, more,
 from viper.errors import UnknownNameError, UsageError
 from viper.search.findings import Entity, SimilarPicture
 from viper.strategies.seek.graph import SEQUENCES, FixedSequence, TransitionGraph, load_route
-from viper.strategies.seek.strategy import UNANSWERABLE
+from viper.strategies.seek.seeker import UNANSWERABLE
 
 NO = "verdict: uninformative"
 
@@ -49,6 +49,19 @@ def test_the_question_alone_is_asked_as_it_is() -> None:
     result = bench.ask(graph="question-only")
     assert result.answer.value == "1893" and not actions(result)
     assert "When was the maker of the red lamp founded?" in bench.llm.calls[0].prompt
+
+
+def test_the_last_request_of_a_sequence_asks_for_reasoning_with_examples() -> None:
+    reasoned = "The lamp is a velora of tarnix, which was founded in 1893.\nAnswer: 1893"
+    bench = Bench(["visual: which lamp is red?", NO, "Next: vqa: which?", NO, reasoned])
+    assert bench.ask(graph="fixed-seeing").answer.value == "1893"
+    last = bench.llm.calls[-1].prompt
+    assert last.partition("[user]")[0].count("\nAnswer: ") == 4
+    assert "which findings bear on the question" in last and last.rstrip().endswith("founded?")
+    unknown = Bench(["I do not know the lamp.\nAnswer: unknown"])
+    assert unknown.ask(graph="question-only").answer.value == UNANSWERABLE
+    guessed = Bench(["Answer: unknown", "1893"])
+    assert guessed.ask(graph="question-only", exhausted="memory").answer.value == "1893"
 
 
 def test_what_nobody_knows_is_unanswerable() -> None:

@@ -9,16 +9,24 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
-from viper.agreement import is_correct, normalise_answer
+from viper.agreement import is_correct, match_tags, normalise_answer
 from viper.data.sample import Sample
 from viper.evaluate.intervals import Estimate, proportion, ratio
 from viper.evaluate.metrics import Metric
-from viper.evaluate.metrics.boxes import Grounding, Tagging, ground_correct, match_tags
-from viper.evaluate.metrics.figures import Figures, clusters, figures_of, mean_of, scores, share_of
+from viper.evaluate.metrics.boxes import Grounding, Tagging, ground_correct
+from viper.evaluate.metrics.figures import (
+    Figures,
+    beside,
+    clusters,
+    figures_of,
+    mean_of,
+    scores,
+    share_of,
+)
 from viper.evaluate.sample_result import Prediction, SampleResult, Score
 
 
@@ -56,7 +64,7 @@ def answer_correct(prediction: Any, target: str | Iterable[str]) -> bool:
     """Return whether the prediction equals a target after :func:`normalised`.
 
     None is never right, and neither is an answer that normalisation leaves empty.
-    Source: GQA (Hudson and Manning 2019) compares strings exactly.
+    Source: GQA (Hudson and Manning 2019) compares strings exactly, see :class:`ExactBeside`.
     Differs: both sides are normalised, because free answers of programs are compared with
     annotations of one fixed form; ViperGPT normalises the prediction alone, which makes
     ``the dog``, ``t-shirt`` or ``two`` wrong wherever the annotation says just that.
@@ -64,8 +72,11 @@ def answer_correct(prediction: Any, target: str | Iterable[str]) -> bool:
     if prediction is None:
         return False
     answer = normalise_answer(prediction)
-    targets = [target] if isinstance(target, str) else list(target)
-    return bool(answer) and any(answer == normalise_answer(text) for text in targets)
+    return bool(answer) and any(answer == normalise_answer(text) for text in _texts(target))
+
+
+def _texts(target: str | Iterable[str]) -> Iterable[str]:
+    return [target] if isinstance(target, str) else target
 
 
 def truth_of(value: Any) -> bool | None:
@@ -164,6 +175,24 @@ class Consistency(Accuracy):
         return {"accuracy": share_of(results), "consistency": consistency}
 
 
+class ExactBeside(Accuracy):
+    """``accuracy`` with the official ``exact`` beside it: the share of answers in the very words.
+
+    Source: ``eval.py`` of GQA (Hudson and Manning 2019): a prediction counts if the string equals
+    the annotation. Differs: a number counts as its digits, which GQA's annotations never are.
+    """
+
+    def score(self, sample: Sample, prediction: Prediction | None) -> Score:
+        """Return 1 if the prediction is right, else 0; ``exact`` in the details."""
+        value = None if prediction is None else prediction.value
+        is_exact = value is not None and str(value) in _texts(sample.target)
+        return replace(super().score(sample, prediction), details={"exact": float(is_exact)})
+
+    def overall(self, results: Sequence[SampleResult]) -> Mapping[str, Estimate]:
+        """Return ``accuracy`` and ``exact``."""
+        return {**super().overall(results), **beside(results, "exact", share_of)}
+
+
 @dataclass(frozen=True)
 class Balanced(Accuracy):
     """``accuracy``: mean of the groups' accuracies. Groups without results do not count.
@@ -227,8 +256,9 @@ class Mixed:
         return figures_of(results, overall, mean_of, grouped=judged)
 
 
-# Source: Hudson and Manning 2019, sec. 4. Differs: both sides are normalised (answer_correct).
-gqa = partial(Accuracy, "gqa", right_answer)
+# Source: Hudson and Manning 2019, sec. 4. Differs: the headline normalises both sides
+# (answer_correct), because programs return truth values and numbers.
+gqa = partial(ExactBeside, "gqa", right_answer)
 
 nextqa = partial(NextQA, "nextqa", right_choice)
 

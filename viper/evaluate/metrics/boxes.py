@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
 
-import numpy as np
-
-from viper.agreement import box_iou, normalise_answer, same_box
+from viper.agreement import box_iou, match_tags, same_box
 from viper.data.sample import Sample
 from viper.evaluate.intervals import ratio
 from viper.evaluate.metrics.figures import Figures, clusters, figures_of, mean_of, scores, share_of
@@ -46,7 +43,7 @@ def ground_correct(prediction: Sequence[float] | None, target: Sequence[float]) 
 class Tagging:
     """``f1``: mean over pictures; ``f1_pooled``, ``precision``, ``recall`` over all tags.
 
-    Source: :func:`match_tags`. A picture that failed has F1 0, and
+    Source: :func:`viper.agreement.match_tags`. A picture that failed has F1 0, and
     its tags count as missed.
     """
 
@@ -73,45 +70,3 @@ class Tagging:
             "recall": ratio(matched, expected, units),
         }
         return figures_of(results, overall, mean_of)
-
-
-class TagCounts(NamedTuple):
-    """Numbers of matched, predicted and expected tags of one picture."""
-
-    matched: int
-    predicted: int
-    expected: int
-
-    @property
-    def f1(self) -> float:
-        """Return ``2 matched / (predicted + expected)``; 1 if nothing was expected or predicted."""
-        total = self.predicted + self.expected
-        return 2 * self.matched / total if total else 1.0
-
-
-def match_tags(predicted: Iterable[Any], expected: Iterable[Any]) -> TagCounts:
-    """Count the largest set of one-to-one matches of label and box.
-
-    A match has the same label after :func:`normalise_answer` and an IoU of at least 0.5.
-    Source: VisProg's factual knowledge tagging (Gupta and Kembhavi 2023, sec. 4.3) counts
-    F1 of boxes with their labels. Differs: the matching is the largest there is, so that the
-    order of tags does not matter.
-
-    Args:
-        predicted: pairs ``(label, box)`` or ``{"label", "box"}``; boxes ``(x0, y0, x1, y1)`` in
-            pixels from the top-left corner.
-        expected: the same.
-    """
-    from scipy.optimize import linear_sum_assignment
-
-    mine, theirs = [_pair(tag) for tag in predicted], [_pair(tag) for tag in expected]
-    if not mine or not theirs:
-        return TagCounts(0, len(mine), len(theirs))
-    fits = np.array([[a == b and same_box(box, place) for b, place in theirs] for a, box in mine])
-    rows, columns = linear_sum_assignment(fits, maximize=True)
-    return TagCounts(int(fits[rows, columns].sum()), len(mine), len(theirs))
-
-
-def _pair(tag: Any) -> tuple[str, Any]:
-    label, box = (tag["label"], tag["box"]) if isinstance(tag, Mapping) else tag
-    return normalise_answer(label), box

@@ -71,6 +71,20 @@ def mean_of(results: Sequence[SampleResult], detail: str | None = None) -> Estim
     return mean(scores(results, detail), clusters=clusters(results))
 
 
+def beside(
+    results: Sequence[SampleResult],
+    detail: str,
+    estimate: Callable[[Sequence[SampleResult], str], Estimate],
+) -> dict[str, Estimate]:
+    """Return the estimate of a detail under its name.
+
+    It is left out if an answered result lacks the detail: it was stored before the metric had it,
+    and 0 would be a false figure.
+    """
+    has_all = all(result.failure is not None or detail in result.details for result in results)
+    return {detail: estimate(results, detail)} if has_all else {}
+
+
 def figures_of(
     results: Sequence[SampleResult],
     overall: Mapping[str, Estimate],

@@ -2,7 +2,10 @@
 
 OK-VQA counts soft accuracy against ten annotators, as the VQA challenges do. InfoSeek matches texts
 exactly, numbers by a range, and dates as the annotators spell them. Source: ``infoseek_eval.py``
-(Chen et al. 2023). Differs: a number that no float can hold counts as none.
+(Chen et al. 2023). Differs: what no float can hold counts as no number.
+
+Each official figure stands beside ours; :func:`official_soft_accuracy` and
+:class:`InfoSeekAccuracy` say what differs.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from typing import Any
 from viper.agreement import ARTICLES, NUMBERS
 from viper.data.sample import Sample
 from viper.evaluate.intervals import Estimate
-from viper.evaluate.metrics.figures import Figures, figures_of, mean_of
+from viper.evaluate.metrics.figures import Figures, beside, figures_of, mean_of
 from viper.evaluate.sample_result import Prediction, SampleResult, Score
 
 _PUNCTUATION = ';/[]"{}()=+\\_-><@`,?!'
@@ -28,7 +31,7 @@ _PROPER = """
 ain't aren't can't could've couldn't couldn't've didn't doesn't don't hadn't hadn't've hasn't
 haven't he'd he'd've he's how'd how'll how's isn't it'd it'd've it'll ma'am might've mightn't
 mightn't've must've mustn't needn't not've o'clock oughtn't 'ow's'at shan't she'd've should've
-shouldn't shouldn't've somebody'd somebody'd've somebody'll somebody's someone'd someone'd've
+shouldn't shouldn't've somebody'd've somebody'll somebody's someone'd someone'd've
 someone'll someone's something'd something'd've something'll that's there'd there'd've there're
 there's they'd they'd've they'll they're they've 'twas wasn't we'd've we've weren't what'll
 what're what's what've when's where'd where's where've who'd who'd've who'll who's who've why'll
@@ -41,36 +44,45 @@ you're you've
 #
 # Source: the VQA challenge's list. Those whose misspelling is a word of its own (its, were, shed,
 # well, ill) are not in it; neither are those with I, which its code never reaches, comparing
-# capitals with lower case.
+# capitals with lower case. The list takes the apostrophe away from one word, somebody'd.
 _CONTRACTIONS = {
     word[:place] + word[place + 1 :]: word
     for word in _PROPER.split()
     for place, letter in enumerate(word)
     if letter == "'"
-}
+} | {"somebody'd": "somebodyd"}
+
+# Points that the official code removes at most: a flag of 32 stands there in the place of a count.
+_MOST_POINTS = 32
 
 
 class OKVQA:
-    """``soft_accuracy`` without stemming, and ``soft_accuracy_stemmed`` with both sides stemmed.
+    """``soft_accuracy``, ``official_soft_accuracy``, and ``soft_accuracy_stemmed``.
 
-    Source and differences: :func:`soft_accuracy`. The stemmed figure
-    is for comparing with peers that stem; ours stems predictions and targets.
+    Source and differences: :func:`soft_accuracy` and :func:`official_soft_accuracy`. The stemmed
+    figure is for comparing with peers that stem; ours stems predictions and targets.
     """
 
     name = "okvqa"
 
     def score(self, sample: Sample, prediction: Prediction | None) -> Score:
-        """Return the soft accuracy; ``stemmed`` in the details is the same over word stems."""
+        """Return the soft accuracy; in the details the official one, and ``stemmed``."""
         answer = None if prediction is None else prediction.value
         answers = [sample.target] if isinstance(sample.target, str) else list(sample.target)
-        stems = soft_accuracy(answer, answers, stemmed)
-        return Score(soft_accuracy(answer, answers), {"stemmed": stems})
+        details = {
+            "official_soft_accuracy": official_soft_accuracy(answer, answers),
+            "stemmed": soft_accuracy(answer, answers, stemmed),
+        }
+        return Score(soft_accuracy(answer, answers), details)
 
     def figures(self, results: Iterable[SampleResult]) -> Figures:
-        """Return both figures; groups by soft accuracy."""
+        """Return all figures; groups by soft accuracy."""
         results = list(results)
-        soft, stemmed = mean_of(results), mean_of(results, "stemmed")
-        estimates = {"soft_accuracy": soft, "soft_accuracy_stemmed": stemmed}
+        estimates = {
+            "soft_accuracy": mean_of(results),
+            **beside(results, "official_soft_accuracy", mean_of),
+            "soft_accuracy_stemmed": mean_of(results, "stemmed"),
+        }
         return figures_of(results, estimates, mean_of)
 
 
@@ -81,10 +93,9 @@ def soft_accuracy(
 
     With ten annotators and 0, 1, 2, 3, 4 matches: 0, 0.3, 0.6, 0.9, 1. A single annotator
     cannot be left out: then it is an exact match.
-    Source: Antol et al. 2015, the evaluation code of the VQA challenge; OK-VQA (Marino et al.
-    2019) uses the same.
-    Differs: both sides are normalised alike, whether or not the annotators agree; ViperGPT
-    stems the prediction and not the targets, the official code leaves the targets' articles.
+    Source: Antol et al. 2015, sec. 3. Differs: both sides are normalised alike, whether or not the
+    annotators agree; :func:`official_soft_accuracy` does not; ViperGPT stems the prediction and
+    not the targets.
 
     Args:
         prediction: the answer; None or nothing left of it scores 0.
@@ -95,8 +106,27 @@ def soft_accuracy(
     text = "" if prediction is None else normalise(prediction)
     if not text:
         return 0.0
-    total = len(answers)
-    matches = sum(normalise(answer) == text for answer in answers)
+    return _left_one_out(sum(normalise(answer) == text for answer in answers), len(answers))
+
+
+def official_soft_accuracy(prediction: Any, answers: Sequence[str]) -> float:
+    """Return the soft accuracy with the processing of the VQA challenge's evaluation code.
+
+    The prediction is processed in full. Annotations keep their number words, articles, capitals
+    and missing apostrophes, so an annotated ``two`` or ``a cat`` is never matched; they lose only
+    punctuation, and not even that where all annotators agree.
+
+    Source: ``vqaEval.py`` of the VQA challenge (Antol et al. 2015), which OK-VQA (Marino et al.
+    2019) uses. Differs: without a prediction the score is 0, where the code stops.
+    """
+    if prediction is None:
+        return 0.0
+    texts = answers if len(set(answers)) < 2 else [_unpunctuated(answer) for answer in answers]
+    return _left_one_out(list(texts).count(vqa_normalised(prediction)), len(texts))
+
+
+def _left_one_out(matches: int, total: int) -> float:
+    """Return the mean of ``min(1, matches / 3)`` over all subsets without one annotator."""
     if total < 2:
         return float(matches)
     # A subset without a matching annotator has one match less.
@@ -114,14 +144,18 @@ def vqa_normalised(answer: Any) -> str:
     """
     if isinstance(answer, bool):
         answer = "yes" if answer else "no"
-    whole = text = str(answer).replace("\n", " ").replace("\t", " ").strip()
-    joins = _DIGIT_COMMA.search(whole) is not None
+    text = str(answer).replace("\n", " ").replace("\t", " ").strip()
+    words = _unpunctuated(text).lower().split()
+    numbered = [_NUMBER_WORDS.get(word, word) for word in words]
+    return " ".join(_CONTRACTIONS.get(word, word) for word in numbered if word not in ARTICLES)
+
+
+def _unpunctuated(whole: str) -> str:
+    text, joins = whole, _DIGIT_COMMA.search(whole) is not None
     for mark in _PUNCTUATION:
         beside_space = f"{mark} " in whole or f" {mark}" in whole
         text = text.replace(mark, "" if beside_space or joins else " ")
-    words = _POINT.sub("", text).lower().split()
-    numbered = [_NUMBER_WORDS.get(word, word) for word in words]
-    return " ".join(_CONTRACTIONS.get(word, word) for word in numbered if word not in ARTICLES)
+    return _POINT.sub("", text, count=_MOST_POINTS)
 
 
 def stemmed(answer: Any) -> str:
@@ -149,23 +183,29 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 class InfoSeekAccuracy:
-    """``accuracy``, and ``final``: the harmonic mean of the accuracies of both unseen splits.
+    """``accuracy``, ``vqa_accuracy``, and ``final``: the harmonic mean over both unseen splits.
 
     ``final`` needs both splits. Its interval comes from the splits' lower and upper ends, which
-    makes it slightly too wide. Source: the official scorer.
+    makes it slightly too wide. ``accuracy`` and ``final`` are those of the official scorer.
+
+    ``vqa_accuracy`` compares texts and dates in the VQA challenge's form, which is the metric that
+    Chen et al. 2023 and AVIS (Hu et al. 2023, sec. 4) name; numbers count by range as before.
+    Differs: both sides are processed, because annotated names have capitals, and one accepted
+    answer is enough, because an annotation is not the vote of an annotator.
     """
 
     name = "infoseek"
 
     def score(self, sample: Sample, prediction: Prediction | None) -> Score:
-        """Return 1 if the answer is right, else 0."""
+        """Return 1 if the answer is right, else 0; ``vqa_accuracy`` in the details."""
         answer = None if prediction is None else prediction.value
-        return Score(infoseek_score(answer, sample.target))
+        details = {"vqa_accuracy": infoseek_score(answer, sample.target, vqa_normalised)}
+        return Score(infoseek_score(answer, sample.target), details)
 
     def figures(self, results: Iterable[SampleResult]) -> Figures:
-        """Return both figures; groups by accuracy."""
+        """Return all figures; groups by accuracy."""
         results = list(results)
-        estimates = {"accuracy": mean_of(results)}
+        estimates = {"accuracy": mean_of(results), **beside(results, "vqa_accuracy", mean_of)}
         parts = [[r for r in results if r.groups.get("split") == split] for split in SPLITS]
         if all(parts):
             first, second = (mean_of(part) for part in parts)
@@ -182,17 +222,21 @@ def _harmonic(*values: float) -> float:
     return 0.0 if min(values) <= 0 else len(values) / sum(1 / value for value in values)
 
 
-def infoseek_score(answer: Any, target: Any) -> float:
+def infoseek_score(
+    answer: Any, target: Any, normalise: Callable[[str], str] | None = None
+) -> float:
     """Return 1 if an answer is right, else 0.
 
     Args:
         target: a mapping with ``kind``; of ``numerical`` with ``range``, else with ``answers``.
+        normalise: applied to both sides where texts are compared; by default :func:`normal`.
     """
     if answer is None or not isinstance(target, dict):
         return 0.0
+    normalise = normalise or normal
     if target["kind"] != "numerical":
-        plain = normal(str(answer))
-        return float(any(plain == normal(text) for text in target["answers"]))
+        plain = normalise(str(answer))
+        return float(any(plain == normalise(text) for text in target["answers"]))
     low, high = target["range"]
     first, *others = read_numbers(str(answer))
     if not others:
@@ -220,8 +264,9 @@ def read_numbers(text: str) -> tuple[float, ...]:
     numbers = []
     for match in _NUMBER.findall(_DASH.sub(" - ", text)):
         digits = match.replace(",", "").strip(".")
-        value = float(digits.split(".")[0] if digits.count(".") > 1 else digits)
-        if math.isfinite(value):
+        digits = digits.split(".")[0] if digits.count(".") > 1 else digits
+        # the official code stops at a lone sign, as of -.5.5
+        if digits.strip("+-") and math.isfinite(value := float(digits)):
             numbers.append(value)
     if not numbers:
         return (0.0, 0.0)

@@ -27,11 +27,16 @@ RIGHT_IS = {
     "ground": "a box, x0,y0,x1,y1 in pixels from the top-left corner",
     "choice": "one of the options, or its number from 0",
     "statement": "true or false",
+    "edit": "yes or no: was the picture right",
+    "tag": "yes or no: were the tags right",
 }
 
+# The words of the two truth values by task.
+_TRUTHS = {"statement": ("true", "false"), "edit": ("yes", "no"), "tag": ("yes", "no")}
+
 COMMENT_ALONE = (
-    "a comment alone is kept for people to read and teaches nothing; "
-    "say what would have been right with --answer"
+    "a comment alone, like the answer no, says that something is wrong but not what is right; "
+    "viper learn --reflector llm learns from it, others need the right answer (--answer)"
 )
 
 
@@ -42,7 +47,8 @@ class Feedback:
     Attributes:
         answer: the right answer in the form that the set's metric takes: text, a number, a truth
             value, the index of an option, or a box ``[x0, y0, x1, y1]`` in pixels from the
-            top-left corner. None if the person gave only a comment.
+            top-left corner. For an edit or tags, whether they were right. None if the person gave
+            only a comment.
         comment: the comment in words, or "".
         given: time in UTC, ISO 8601.
 
@@ -114,8 +120,9 @@ def answer_from(text: str, result: SampleResult) -> Any:
         if text.isdecimal() and int(text) < len(result.options):
             return int(text)
         raise UsageError(f"answer {text!r}: expected one of {', '.join(result.options)}")
-    if result.task == "statement":
-        if text.lower() not in ("true", "false"):
-            raise UsageError(f"answer {text!r}: expected true or false")
-        return text.lower() == "true"
-    return text
+    words = _TRUTHS.get(result.task)
+    if words is None:
+        return text
+    if text.lower() not in words:
+        raise UsageError(f"answer {text!r}: expected {' or '.join(words)}")
+    return text.lower() == words[0]

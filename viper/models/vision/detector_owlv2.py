@@ -3,7 +3,8 @@
 ``encode`` runs the image tower once; ``detect`` compares its patches with each phrase and
 suppresses near copies. With learned prompts ``detect_adapted`` cuts out the likely objects, runs
 them through the tower again (``proposals``), scores them by the prompts and the rest of the phrase,
-and moves their boxes; see :mod:`~viper.models.vision.second_look`.
+and moves their boxes; see :mod:`~viper.models.vision.second_look`. Prompts of a decoder
+(``decoded``) change the boxes and scores of the patches instead.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from viper.models.vision import second_look
 from viper.models.vision.boxes import pixel_boxes, suppress
 from viper.models.vision.image_processing import prepared, preprocess
 from viper.models.vision.roles import Detection, Floats, Pixels
-from viper.models.vision.soft_prompts import LearnedPrompt
+from viper.models.vision.soft_prompts import LearnedPrompt, are_of_decoder
 from viper.storage.cache import RecentTexts
 
 # Threshold for a checkpoint whose folder states no calibrated one: twice the default of the
@@ -35,8 +36,12 @@ DEFAULT_THRESHOLD = 0.2
 # less likely box is below every threshold.
 MAYBE = 0.05
 
-# Number of pictures with cached cut-outs, because several prompts use one picture in a row. Each
-# takes 20 runs of the image tower to compute, and 3 MB with a tower of width 768.
+# Last layers of the image tower that take prompts of a decoder beside the patches. CLOVA speaks of
+# the inputs of OWL-ViT's decoder; the network has none, its heads read the tower's last layer.
+DECODER_LAYERS = 2
+
+# Number of cached cut-outs and inputs of the last layers, because several prompts use one picture
+# in a row. With a tower of width 768, cut-outs take 20 runs of it and 3 MB, inputs one and 11 MB.
 _LOOKS = 16
 
 
@@ -95,7 +100,7 @@ class Owlv2Detector(Checkpoint):
         super().__init__(model, processor, name)
         self.default_threshold = DEFAULT_THRESHOLD
         self._phrases = RecentTexts[Any]()
-        self._looks: deque[tuple[Owlv2Encoding, second_look.Proposals]] = deque(maxlen=_LOOKS)
+        self._looks: deque[tuple[str, Owlv2Encoding, Any]] = deque(maxlen=_LOOKS)
 
     @classmethod
     def from_pretrained(cls, source: str | Path, **options: Any) -> Self:
@@ -168,6 +173,8 @@ class Owlv2Detector(Checkpoint):
         in a striped one. (Phrases all right: .574; .481 by the least likely part; 54 scenes of
         validation.)
         """
+        if are_of_decoder(prompts):
+            return suppress(*self._scored_patches(encoding, phrase, prompts), self.model_id)
         proposals, concepts, scores = self._scored_proposals(encoding, phrase, prompts)
 
         def mean_moves(proposals: second_look.Proposals) -> Floats:
@@ -188,7 +195,70 @@ class Owlv2Detector(Checkpoint):
         """Return the score of the best box of :meth:`detect_adapted`, without computing the
         boxes.
         """
+        if are_of_decoder(prompts):
+            return float(self._scored_patches(encoding, phrase, prompts)[1].max(initial=0.0))
         return float(self._scored_proposals(encoding, phrase, prompts)[2].max(initial=0.0))
+
+    @property
+    def decoder_width(self) -> int:
+        """Return the width of vectors that :meth:`decoded` takes."""
+        width: int = self._model.config.vision_config.hidden_size
+        return width
+
+    def decoded(
+        self, encoding: Owlv2Encoding, vectors: Tensor, phrases: Sequence[str]
+    ) -> tuple[Tensor, Tensor]:
+        """Run the last layers and the heads with vectors ``[N, W]`` beside the patches.
+
+        Gradients reach the vectors.
+
+        Returns:
+            Logits ``[P, Q]`` of the phrases, and boxes ``[P, 4]``, (centre x, centre y, width,
+            height) as shares of the padded square.
+        """
+        model, vision = self._model, self._model.owlv2.vision_model
+        states = self._recent("states", encoding, self._decoder_states)
+        hidden = torch.cat((states, vectors.to(states)[None]), dim=1)
+        for layer in vision.encoder.layers[-DECODER_LAYERS:]:
+            output = layer(hidden, None)
+            hidden = output if isinstance(output, torch.Tensor) else output[0]
+        hidden = vision.post_layernorm(hidden[:, : states.shape[1]])
+        features = model.layer_norm(hidden[:, 1:] * hidden[:, :1])  # as `image_embedder` does
+        texts = torch.stack(self._phrases.get(phrases, self._encoded_texts))
+        logits, _ = model.class_predictor(features, texts[None])
+        return logits[0].float(), model.box_predictor(features, features)[0].float()
+
+    def _decoder_states(self, encoding: Owlv2Encoding) -> Tensor:
+        """Return the input ``[1, P + 1, W]`` of the last layers."""
+        vision = self._model.owlv2.vision_model
+        last = (vision.pre_layernorm, *vision.encoder.layers[:-DECODER_LAYERS])[-1]
+        with torch.no_grad():  # not inference mode, whose tensors take part in no training
+            return self._watched(last, [encoding.kept])[1]
+
+    def _watched(self, module: Any, pictures: Sequence[Pixels]) -> tuple[Tensor, Tensor]:
+        """Run the image tower. Return its grid, and the output of one of its modules."""
+        outputs: list[Any] = []
+        hook = module.register_forward_hook(lambda _module, _inputs, out: outputs.append(out))
+        try:
+            batch = self._fitted(preprocess(self._processor.image_processor, pictures))
+            grid, _ = self._model.image_embedder(**batch)
+        finally:
+            hook.remove()
+        return grid, outputs[0] if isinstance(outputs[0], torch.Tensor) else outputs[0][0]
+
+    def _scored_patches(
+        self, encoding: Owlv2Encoding, phrase: str, prompts: Sequence[LearnedPrompt]
+    ) -> tuple[Floats, Floats]:
+        """Return each patch's box in pixels and its score for a phrase, with decoder prompts."""
+        vectors = torch.from_numpy(np.concatenate([prompt.vectors for prompt in prompts]))
+        names = [prompt.concept for prompt in prompts]
+        with torch.no_grad():
+            logits, boxes = self.decoded(encoding, vectors, names)
+        concepts = logits.sigmoid().amin(dim=1).cpu().numpy()
+        rest = second_look.rest_of(phrase, set(names))
+        if rest != second_look.GENERAL_NOUN:  # as for proposals
+            concepts = np.cbrt(self._scores(encoding, [rest])[0] * concepts**2)
+        return _pixel_boxes(boxes.cpu().numpy(), *encoding.size), concepts
 
     def _scored_proposals(
         self, encoding: Owlv2Encoding, phrase: str, prompts: Sequence[LearnedPrompt]
@@ -209,14 +279,23 @@ class Owlv2Detector(Checkpoint):
 
     def proposals(self, encoding: Owlv2Encoding) -> second_look.Proposals:
         """Return the likely objects of a picture after a second pass; see :class:`Proposals`."""
-        for cached_encoding, cached in self._looks:
-            if cached_encoding is encoding:
-                return cached
+        proposals: second_look.Proposals = self._recent("proposals", encoding, self._proposals)
+        return proposals
+
+    def _proposals(self, encoding: Owlv2Encoding) -> second_look.Proposals:
         patches, members = second_look.likely_objects(encoding.boxes, encoding.objectness)
         boxes = encoding.boxes[patches]
-        proposals = second_look.Proposals(boxes, self._cutout_features(encoding, boxes), members)
-        self._looks.append((encoding, proposals))
-        return proposals
+        return second_look.Proposals(boxes, self._cutout_features(encoding, boxes), members)
+
+    def _recent(
+        self, what: str, encoding: Owlv2Encoding, compute: Callable[[Owlv2Encoding], Any]
+    ) -> Any:
+        """Return what was computed of a picture, if it is one of the last, else compute it."""
+        for name, cached_encoding, cached in self._looks:
+            if name == what and cached_encoding is encoding:
+                return cached
+        self._looks.append((what, encoding, compute(encoding)))
+        return self._looks[-1][2]
 
     def _cutout_features(self, encoding: Owlv2Encoding, boxes: Floats) -> Floats:
         """Return the image tower's features of each box's cut-out, float32 [N, D]."""
@@ -224,18 +303,9 @@ class Owlv2Detector(Checkpoint):
         scaled = boxes * (kept.shape[1] / encoding.size[1])
         # Without boxes the whole picture runs through, to get the width of the features.
         cuts = [second_look.cut_out(kept, box, side) for box in scaled] or [kept]
-        batch = self._fitted(preprocess(self._processor.image_processor, cuts))
-        outputs: list[Any] = []
         layers = self._model.owlv2.vision_model.encoder.layers
-        hook = layers[(len(layers) - 1) // 2].register_forward_hook(
-            lambda _layer, _inputs, output: outputs.append(output)
-        )
-        try:
-            with torch.inference_mode():
-                grid, _ = self._model.image_embedder(**batch)
-        finally:
-            hook.remove()
-        middle = outputs[0] if isinstance(outputs[0], torch.Tensor) else outputs[0][0]
+        with torch.inference_mode():
+            grid, middle = self._watched(layers[(len(layers) - 1) // 2], cuts)
         return second_look.patch_features(middle[:, 1:], grid.flatten(1, 2))[: len(boxes)]
 
     def _scores(self, encoding: Owlv2Encoding, phrases: Sequence[str]) -> Floats:

@@ -3,7 +3,9 @@
 ``encode`` runs the first half of the network, ``segments`` the second and the library's
 post-processing (:data:`FAMILIES` has both halves of each family). With learned prompts
 ``segments_adapted`` cuts out each segment, describes it by a second pass of the first half, and
-renames those that a concept claims; see :mod:`~viper.models.vision.second_look`.
+renames those that a concept claims; see :mod:`~viper.models.vision.second_look`. Prompts of a
+decoder stand beside the features that the transformer decoder of a MaskFormer reads; they change
+outlines and no names.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from viper.models.vision import second_look
 from viper.models.vision.boxes import mask_box, require_finite
 from viper.models.vision.image_processing import preprocess
 from viper.models.vision.roles import Floats, Mask, Pixels, Segment
-from viper.models.vision.soft_prompts import LearnedPrompt
+from viper.models.vision.soft_prompts import LearnedPrompt, are_of_decoder
 
 # Least score of a segment, and share of its own mask that it must keep beside the others; both are
 # the defaults of the library's post-processing.
@@ -133,6 +135,31 @@ class MaskFormerSegmenter(Checkpoint):
         with torch.inference_mode():
             return self._halves.ask(self._model, encoding.kept)
 
+    @property
+    def decoder_width(self) -> int:
+        """Return the width of vectors that :meth:`decoded` takes.
+
+        Raises:
+            UsageError: a network whose decoder takes none. The attention of Mask2Former is limited
+                to the outlines so far, so nothing would read further inputs.
+        """
+        if self._model.config.model_type != "maskformer":
+            raise UsageError(
+                f"{self.model_id}: only the decoder of a MaskFormer takes prompts, not that of a "
+                f"{self._model.config.model_type}; learn without --decoder"
+            )
+        width: int = self._model.config.decoder_config.hidden_size
+        return width
+
+    def decoded(self, encoding: SegmenterEncoding, vectors: Tensor) -> QueryLogits:
+        """Return the outputs of queries that also read vectors ``[N, W]``.
+
+        Gradients reach the vectors.
+        """
+        # copies, because tensors of inference mode take part in no training
+        embeddings, memory = (part.clone() for part in encoding.kept[1:])
+        return _ask_maskformer(self._model, (None, embeddings, memory), vectors)
+
     def segments(self, encoding: SegmenterEncoding, names: Sequence[str] | None) -> list[Segment]:
         """Return the regions of the picture, best first; with ``names`` only those with these
         labels.
@@ -143,7 +170,12 @@ class MaskFormerSegmenter(Checkpoint):
         labels = None if names is None else frozenset(map(_plain, names))
         if labels is not None and not labels:
             return []
-        logits = self.query_logits(encoding)
+        return self._segments(encoding, self.query_logits(encoding), labels)
+
+    def _segments(
+        self, encoding: SegmenterEncoding, logits: QueryLogits, labels: frozenset[str] | None
+    ) -> list[Segment]:
+        """Return the regions that query outputs make; see :meth:`segments`."""
         parts = [logits.class_queries_logits.float(), logits.masks_queries_logits.float()]
         require_finite(self.model_id, "masks", *(each.cpu().numpy() for each in parts))
         # Instances stay separate. Older families need the option; newer ones do not have it.
@@ -202,8 +234,14 @@ class MaskFormerSegmenter(Checkpoint):
         """Return all segments; one that a concept claims has the concept's name and score.
 
         If several concepts claim a segment, the highest score counts. Masks are those of
-        ``segments``, and segments without a concept stay the same.
+        ``segments``, and segments without a concept stay the same. Prompts of a decoder change
+        masks instead and name nothing: CLOVA drops the loss of names, and SELECT chooses among the
+        segments.
         """
+        if are_of_decoder(prompts):
+            vectors = torch.from_numpy(np.concatenate([each.vectors for each in prompts]))
+            with torch.no_grad():
+                return self._segments(encoding, self.decoded(encoding, vectors), None)
         segments, descriptions = self.described(encoding)
         if not segments or not prompts:
             return segments
@@ -294,11 +332,29 @@ def _look_at_pixels(model: Any, pixels: Tensor) -> tuple[tuple[Tensor, ...], Ten
     return maps, output.decoder_last_hidden_state, memory
 
 
-def _ask_maskformer(model: Any, encoding: tuple[Any, Tensor, Any]) -> QueryLogits:
+def _ask_maskformer(
+    model: Any, encoding: tuple[Any, Tensor, Any], vectors: Tensor | None = None
+) -> QueryLogits:
     _, embeddings, memory = encoding
-    states = model.model.transformer_module(memory).last_hidden_state  # (1, Q, D)
+    module = model.model.transformer_module
+    output = module(memory) if vectors is None else _decode_beside(module, memory, vectors)
+    states = output.last_hidden_state  # (1, Q, D)
     masks = torch.einsum("bqc,bchw->bqhw", model.mask_embedder(states), embeddings)
     return QueryLogits(model.class_predictor(states), masks)
+
+
+def _decode_beside(module: Any, memory: Tensor, vectors: Tensor) -> Any:
+    """Run a MaskFormer's transformer decoder as its module does, with more inputs to read."""
+    features = memory if module.input_projection is None else module.input_projection(memory)
+    places = module.position_embedder(features.shape, features.device, features.dtype)
+    features, places = (part.flatten(2).transpose(1, 2) for part in (features, places))
+    more, queries = vectors.to(features)[None], module.queries_embedder.weight[None]
+    return module.decoder(
+        inputs_embeds=torch.zeros_like(queries),
+        encoder_hidden_states=torch.cat((features, more), dim=1),
+        spatial_position_embeddings=torch.cat((places, torch.zeros_like(more)), dim=1),
+        object_queries_position_embeddings=queries,
+    )
 
 
 def _ask_mask2former(model: Any, encoding: tuple[Any, Tensor, Any]) -> QueryLogits:

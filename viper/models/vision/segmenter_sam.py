@@ -30,14 +30,18 @@ _NAMES = (
     "bottle, wine glass, cup, fork, knife, spoon, bowl, banana, apple, sandwich, orange, broccoli, "
     "carrot, hot dog, pizza, donut, cake, chair, couch, potted plant, bed, dining table, toilet, "
     "tv, laptop, mouse, remote, keyboard, cell phone, microwave, oven, toaster, sink, "
-    "refrigerator, book, clock, vase, scissors, teddy bear, hair drier, toothbrush, "
+    "refrigerator, book, clock, vase, scissors, teddy bear, hair drier, toothbrush"
+)
+_GENERAL = (
     "animal, plant, flower, tree, food, drink, toy, tool, machine, clothing, hat, shoe, furniture, "
     "lamp, picture, vehicle, building, door, window, sign, box, bag"
 )
 
-# Names that are looked for if a program names none: the 80 objects of COCO, and general nouns for
-# the rest.
-VOCABULARY = tuple(_NAMES.split(", "))
+# The 80 objects of COCO.
+THINGS = tuple(_NAMES.split(", "))
+
+# Names that are looked for if a program names none: general nouns for what COCO lacks.
+VOCABULARY = (*THINGS, *_GENERAL.split(", "))
 
 # Share of its own mask that a segment must keep beside better ones; otherwise it is dropped. Names
 # such as cup and glass outline one object, and the worse copy must go.

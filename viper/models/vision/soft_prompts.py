@@ -15,6 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from viper.errors import UsageError
 from viper.models.vision.roles import Detection, Floats, Segment
 
 # Maximum number of prompts in a mixture, by tool; others mix all (supplement, sec. 8.1.3, 8.3.3).
@@ -24,6 +25,9 @@ NEAREST: Mapping[str, int] = MappingProxyType({"vqa": 20, "seg": 10})
 # concepts, a prompt must not reach inputs that are unlike every instance. The features of VQA are
 # 1,024 random waves, by which unlike cases have similarities of 0 with a deviation of .02.
 LEAST_ALIKE: Mapping[str, float] = MappingProxyType({"vqa": 0.1})
+
+# Vectors of a prompt of a decoder (supplement, sec. 8.2 and 8.3), by which it is told from a probe.
+DECODER_PROMPTS = 100
 
 # Tools whose prompts have no concept: all prompts are candidates for every input.
 WITHOUT_CONCEPT = frozenset({"vqa"})
@@ -60,6 +64,22 @@ class LearnedPrompt:
         digest = hashlib.blake2b(f"{self.concept}\n{self.vectors.shape}".encode(), digest_size=16)
         digest.update(np.ascontiguousarray(self.vectors).data)
         return digest.hexdigest()
+
+
+def are_of_decoder(prompts: Sequence[LearnedPrompt]) -> bool:
+    """Return whether prompts are vectors beside a decoder's inputs instead of probes.
+
+    Raises:
+        UsageError: there are prompts of both forms.
+    """
+    forms = {len(prompt.vectors) == DECODER_PROMPTS for prompt in prompts}
+    if len(forms) > 1:
+        names = ", ".join(prompt.concept for prompt in prompts)
+        raise UsageError(
+            f"{names}: learned as prompts of a decoder and as probes, which cannot be mixed; "
+            "remove one kind with: viper learn prompts remove"
+        )
+    return True in forms
 
 
 class SoftPromptSource(Protocol):

@@ -277,12 +277,15 @@ class ExploreStrategy:
     Args:
         verifier: criticises results; by default nothing does.
         hint: the right answer, to generate workflows for training.
+        examples: solved queries that every prompt shows.
     """
 
     name = "explore"
 
-    def __init__(self, verifier: Verifier | None = None, hint: str = "") -> None:
-        self._verifier, self._hint = verifier, hint
+    def __init__(
+        self, verifier: Verifier | None = None, hint: str = "", examples: str = ""
+    ) -> None:
+        self._verifier, self._hint, self._examples = verifier, hint, examples
 
     def trials(self, components: Components, context: RunContext) -> Trials:
         """Yield one trial without a program; the trace's ``turns`` holds its turns.
@@ -324,7 +327,7 @@ class ExploreStrategy:
         def prompt(captions: Sequence[str], steps: Sequence[Step], is_last: bool) -> Prompt:
             text = exploring.explore_prompt(
                 query, entries, captions, steps, style=style, is_last=is_last,
-                hint=self._hint, listing=listing,
+                hint=self._hint, listing=listing, examples=self._examples,
             )  # fmt: skip
             return query_prompts.shown_to("explorer", text, components, context)
 

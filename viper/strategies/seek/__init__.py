@@ -21,8 +21,23 @@ class SeekSettings(Settings):
     graph: str = setting("avis",
         "Transition graph: which action may follow which; every allows all actions.",
         metavar="NAME|FILE.toml", is_path=True, http=False)
-    decisions: str = setting("", "Decisions of people, shown to the model as examples.",
-        metavar="FILE.jsonl", is_path=True, http=False)
+    decisions: str = setting("",
+        "Decisions that the planner sees as examples: of `viper lab seek induce`, or the shipped "
+        "ones, written.",
+        metavar="written|FILE.jsonl", is_path=True, http=False)
+    worked_examples: bool = setting(True,
+        "Show worked examples: split questions, good and bad verdicts, reasoning. --n-examples 0 "
+        "shows neither these nor decisions.")
+    region_facts: bool = setting(False,
+        "Begin with caption, text and similar pictures of the whole picture, and describe each "
+        "object by all three, not by its caption alone.")
+    grounding: str = setting("tolerant",
+        "Accept a verdict if its words were found: exact ones, or other forms, abbreviations and "
+        "number words, too; off accepts all.",
+        choices=("exact", "tolerant", "off"))
+    exhausted: str = setting("unanswerable",
+        "Answer of a search that found none: unanswerable, or the language model's from memory.",
+        choices=("unanswerable", "memory"))
     max_steps: int = setting(16, "Maximum number of actions for one query.",
         least=1, most=1_000, metavar="N")
     without_actions: tuple[str, ...] = setting((),

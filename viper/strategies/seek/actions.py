@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
+from viper.errors import CancelledError, ViperError
 from viper.prompting.seeking import Split
 from viper.sandbox import Ref
 from viper.strategies.seek.graph import START
@@ -28,6 +29,12 @@ MAX_OBJECTS = 8
 # Greatest number of passages of a text search, the best; small models judge them one at a time,
 # with a request for each sentence.
 MAX_PASSAGES = 6
+
+# Greatest number of entities, and of lines of text, that describe a region, and of characters of
+# each: nine regions cost 27 calls, and an object stays one line of the prompt, which cuts longer
+# ones.
+MAX_FACTS = 3
+_FACT_LENGTH = 60
 
 # Name that the detector is asked for, since nobody knows yet what the picture shows.
 OBJECT = "object"
@@ -75,8 +82,8 @@ class MemoryState:
 class WorkingMemory:
     """The states from the first to the present one."""
 
-    def __init__(self, query: str) -> None:
-        self._states = [MemoryState(query=query)]
+    def __init__(self, query: str, facts: Sequence[str] = ()) -> None:
+        self._states = [MemoryState(query=query, context=tuple(facts))]
 
     @property
     def now(self) -> MemoryState:
@@ -125,12 +132,14 @@ class SeekTools:
     Attributes:
         ask: answers a short question with the language model, from facts.
         scored: write scores beside objects and facts; small models were trained without them.
+        region_facts: describe regions by :func:`described`, not by captions alone.
     """
 
     session: ToolSession
     picture: Ref
     ask: Callable[[str, tuple[str, ...]], str]
     scored: bool = False
+    region_facts: bool = False
 
     def call(self, tool: str, *args: Any) -> Any:
         """Call a tool; the call appears in the trace.
@@ -163,10 +172,10 @@ def perform(action: str, words: str, now: MemoryState, tools: SeekTools) -> Obse
             findings = [tools.call("simple_query", place, words or now.query)]
         case "detect":
             patches = tools.call("find", tools.picture, OBJECT)[:MAX_OBJECTS]
-            objects = tuple((patch, str(tools.call("caption_image", patch))) for patch in patches)
+            scores = tools.session.calls[-1].scores if tools.scored else ()
+            objects = tuple((patch, "; ".join(described(patch, tools))) for patch in patches)
             lines = [f"object {number}: {label}" for number, (_, label) in enumerate(objects, 1)]
             if tools.scored:
-                scores = tools.session.calls[-1 - len(patches)].scores
                 pairs = zip_longest(lines, scores[: len(lines)])
                 lines = [f"{line} (score {score:.2f})" if score else line for line, score in pairs]
             return Observation(tuple(lines), objects=objects, is_plain=True)
@@ -175,21 +184,65 @@ def perform(action: str, words: str, now: MemoryState, tools: SeekTools) -> Obse
             line = f"looking at object {int(words)}: {label}"
             return Observation((line,), focus=focus, is_plain=True)
         case "ocr":
-            findings = str(tools.call("ocr", place)).splitlines()
+            findings = _written(place, tools)
         case "text_search":
             findings = tools.call("text_search", words or now.query)[:MAX_PASSAGES]
         case "llm_qa":
             findings = [tools.ask(words or now.query, now.context)]
         case _:  # entities, captions, identical and titles say what is wanted of similar pictures
-            findings = tools.call("image_search", place, action)
-            if tools.scored:
-                pictures = reversed(similar_pictures(tools.session, place))
-                alike = {fact: each.score for each in pictures for fact in facts_of(each, action)}
-                findings = [
-                    f"{fact} (similarity {alike[fact]:.2f})" if fact in alike else fact
-                    for fact in findings
-                ]
+            findings = _similar(place, action, tools)
     return Observation(tuple(text for item in findings if (text := str(item).strip())))
+
+
+def described(place: Any, tools: SeekTools) -> list[str]:
+    """Return the caption of a region, with ``region_facts`` also what else tools tell of it.
+
+    These are entities of similar pictures and text, at most :data:`MAX_FACTS` of each. A tool that
+    fails leaves its facts out; the trace has the failed call.
+
+    Source: AVIS (Hu et al. 2023), listings 2 and 4. Differs: no query suggestions and no products
+    with scores, because open image searches give neither; the whole picture is no object to select,
+    because its facts are known from the start.
+
+    Raises:
+        ViperError: the caption failed.
+    """
+    facts = [str(tools.call("caption_image", place))]
+    if not tools.region_facts:
+        return facts
+    for prefix, find in (
+        ("text: ", lambda: [line[:_FACT_LENGTH] for line in _written(place, tools)]),
+        ("similar pictures show ", lambda: _similar(place, "entities", tools, _FACT_LENGTH)),
+    ):
+        try:
+            found = find()[:MAX_FACTS]
+        except CancelledError:
+            raise
+        except ViperError:
+            continue
+        facts += [prefix + ", ".join(found)] if found else []
+    return facts
+
+
+def _written(place: Any, tools: SeekTools) -> list[str]:
+    return str(tools.call("ocr", place)).splitlines()
+
+
+def _similar(place: Any, about: str, tools: SeekTools, length: int | None = None) -> list[str]:
+    """Return facts on similar pictures, with their similarity if scores are wanted.
+
+    Args:
+        length: greatest length of each; None does not cut them.
+    """
+    facts: list[str] = tools.call("image_search", place, about)
+    if not tools.scored:
+        return [fact[:length] for fact in facts]
+    pictures = reversed(similar_pictures(tools.session, place))
+    alike = {fact: each.score for each in pictures for fact in facts_of(each, about)}
+    return [
+        f"{fact[:length]} (similarity {alike[fact]:.2f})" if fact in alike else fact[:length]
+        for fact in facts
+    ]
 
 
 def is_possible(action: str, now: MemoryState) -> bool:

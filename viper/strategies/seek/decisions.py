@@ -1,12 +1,13 @@
-"""Decisions of people, as examples for the planner.
+"""Decisions as examples for the planner.
 
 A file of decisions holds one JSON object per line, as ``viper lab seek induce --examples`` writes
 it::
 
     {"query": "…", "known": ["…"], "action": "text_search", "words": "…"}
 
-Source: AVIS (Hu et al. 2023), sec. 3.3: the prompt shows decisions for exactly those actions that
-the planner may choose from.
+Source: AVIS (Hu et al. 2023), sec. 3.3 and listing 2: the prompt shows four decisions for each of
+exactly those actions that the planner may choose from. Differs: those of the paper's 644 questions
+are not published, so the shipped ones (:data:`WRITTEN`) are written by hand.
 """
 
 from __future__ import annotations
@@ -22,9 +23,12 @@ from viper.prompting.seeking import DecisionExample
 from viper.search.findings import plain
 from viper.strategies.seek.graph import ACTIONS
 
-# Number of decisions per action in a prompt, those with the most similar situation: with eleven
-# actions one each is already a page.
-FOR_EACH_ACTION = 1
+# Number of decisions per action in a prompt, those with the most similar situation.
+FOR_EACH_ACTION = 4
+
+# Name of the shipped decisions, and their file.
+WRITTEN = "written"
+_SHIPPED = Path(__file__).parent / "graphs" / "avis.jsonl"
 
 # A study of people gives kilobytes; what is much larger is another file.
 _MAX_BYTES = 16 << 20
@@ -58,23 +62,24 @@ class RecordedDecisions:
 
 
 def decisions_of(path: str) -> RecordedDecisions:
-    """Return the decisions in a file; an empty path means no decisions.
+    """Return the decisions in a file, or the shipped ones; an empty path means no decisions.
 
     Raises:
         UsageError: the file is missing, or a line is no decision; names the line.
     """
     if not path:
         return RecordedDecisions()
-    file = Path(path)
+    file = _SHIPPED if path == WRITTEN else Path(path)
     try:
         status = file.stat()
     except OSError:
         raise UsageError(
-            f"{path}: no such file of decisions; make one with: viper lab seek induce --examples"
+            f"{path}: no such file of decisions; make one with: viper lab seek induce --examples, "
+            f"or use the shipped ones: {WRITTEN}"
         ) from None
     if status.st_size > _MAX_BYTES:
         raise UsageError(f"{path}: larger than {_MAX_BYTES:,} bytes; no file of decisions")
-    return _read(path, status.st_mtime_ns)
+    return _read(str(file), status.st_mtime_ns)
 
 
 @lru_cache(_MAX_FILES)

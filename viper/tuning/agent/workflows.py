@@ -56,6 +56,8 @@ class WorkflowSettings:
         seed: random seed for sampling.
         checks_by: ``rules``, or ``llm`` for a language model that is shown the label.
         budget: limit for all workflows of the folder together.
+        examples: solved queries in the agent's prompts, see
+            :func:`viper.prompting.exploring.explore_prompt`.
     """
 
     set_name: str
@@ -64,6 +66,7 @@ class WorkflowSettings:
     seed: int = 0
     checks_by: str = "rules"
     budget: Budget = UNBOUNDED
+    examples: str = ""
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -131,6 +134,7 @@ def make_workflows(
     made_by = (
         f"{agent.model_id}, api {used.api}, temperature {used.temperature:g}, "
         f"{used.of(ExploreSettings).max_turns} turns{checks}"
+        f"{', with examples' if settings.examples else ''}"
     )
     store = _WorkflowStore(folder, settings, made_by, on_made)
     kept = store.of(samples)
@@ -282,7 +286,8 @@ def workflow_of(
         task=sample.task, options=sample.options, seed=settings.seed, sample_id=sample.sample_id
     )
     media = media_from(sample.load())
-    strategy = ExploreStrategy(verifier, hint=label if settings.mode == "given" else "")
+    hint = label if settings.mode == "given" else ""
+    strategy = ExploreStrategy(verifier, hint, settings.examples)
     result = reasoner.run(media, sample.text, options, cancel=cancel, using=strategy)
     trace, answer = result.trace, result.answer
     value, usage = None if answer is None else answer.value, trace.usage

@@ -239,13 +239,19 @@ class AnnotatedTuner(base.Tuner[TrainingData], Generic[RegionsT]):
         pictures: number of pictures to compose from the collected ones.
         batch: number of pictures that the tool encodes each time it is held.
         salt: part of the random seed that differs between tools.
+        usual_steps: training steps for each prompt by default.
+        is_alone: whether each prompt is trained on its own picture alone.
         scenes: the collected pictures, positives first.
         helds: for each positive picture, the indices of the pictures held out for its prompt.
+        originals: the encodings of the collected pictures.
     """
 
     pictures: ClassVar[int]
     batch: ClassVar[int] = 1
     salt: ClassVar[int]
+    usual_steps: ClassVar[int] = STEPS
+    is_alone: ClassVar[bool] = False
+    originals: Sequence[Any] = ()
 
     needs: ClassVar[str]
 
@@ -308,15 +314,19 @@ class AnnotatedTuner(base.Tuner[TrainingData], Generic[RegionsT]):
         self.names = [picture.picture_id for picture in collected]
         self.scenes = [masked_picture(each, data.concept, at) for at, each in enumerate(collected)]
         self.helds = [held_out(data, at) for at in range(len(data.positives))]
-        self.steps = STEPS if options.steps is None else options.steps
-        looks = -(-(self.pictures + len(collected)) // self.batch)
-        on_step = base.Steps(self.on_progress, looks + len(data.positives) * self.steps)
-        originals, parts = self._encode_all(on_step)
+        self.steps = self.usual_steps if options.steps is None else options.steps
+        learned = list(self.learned())
+        return [self._validate(at, *each) for at, each in enumerate(learned)]
+
+    def learned(self) -> Iterator[tuple[Floats, str]]:
+        """Yield the vectors of each positive picture's prompt, and why to discard them untested."""
+        looks = -(-(self.pictures + len(self.scenes)) // self.batch)
+        on_step = base.Steps(self.on_progress, looks + len(self.helds) * self.steps)
+        self.originals, parts = self._encode_all(on_step)
         fitting = self.fitting(type(parts[0]).joined(parts))
-        rate = options.rate or RATE
+        rate = self.options.rate or RATE
         queries = [fitting.query(held, self.steps, rate, on_step) for held in self.helds]
-        prompts = list(self.prompts(fitting, queries))
-        return [self._validate(at, vectors, originals) for at, vectors in enumerate(prompts)]
+        yield from ((vectors, "") for vectors in self.prompts(fitting, queries))
 
     def shares(self, results: Sequence[Any], scenes: Sequence[MaskedPicture]) -> Floats:
         """Return float32 [N]: :meth:`share` of each picture."""
@@ -346,18 +356,18 @@ class AnnotatedTuner(base.Tuner[TrainingData], Generic[RegionsT]):
             on_step()
         return originals, parts
 
-    def _validate(self, at: int, vectors: Floats, originals: Sequence[Any]) -> base.TrainedPrompt:
+    def _validate(self, at: int, vectors: Floats, why: str) -> base.TrainedPrompt:
         """Validate the prompt of one positive picture on the pictures held out."""
         held, names = self.helds[at], self.names
         with self.using() as backend:
-            feature, model_id = backend.feature(originals[at]), backend.model_id
-            results = self.answers(backend, [originals[place] for place in held], vectors)
+            feature, model_id = backend.feature(self.originals[at]), backend.model_id
+            results = self.answers(backend, [self.originals[place] for place in held], vectors)
         scenes = [self.scenes[place] for place in held]
         before, after = (self.shares(some, scenes) for some in results)
         rest = (name for place, name in enumerate(names) if place not in (at, *held))
         evidence = Evidence(
             model_id,
-            (names[at], *rest),
+            (names[at], *(() if self.is_alone else rest)),
             tuple(names[place] for place in held),
             round(float(np.mean(before)), 4),
             round(float(np.mean(after)), 4),
@@ -365,5 +375,5 @@ class AnnotatedTuner(base.Tuner[TrainingData], Generic[RegionsT]):
             steps=self.steps,
             seed=self.options.seed,
         )
-        why = self.why_not(at, before, after) if self.options.validate else ""
+        why = (why or self.why_not(at, before, after)) if self.options.validate else ""
         return base.TrainedPrompt(SoftPrompt(feature, vectors), evidence, why)

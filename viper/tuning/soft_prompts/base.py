@@ -89,12 +89,19 @@ class TunerOptions:
         rate: learning rate; None uses the tuner's default.
         seed: random seed.
         validate: False keeps every trained prompt (for ablations).
+        decoder: train ``loc`` and ``seg`` as prompts of a decoder instead of probes.
     """
 
     steps: int | None = None
     rate: float | None = None
     seed: int = 0
     validate: bool = True
+    decoder: bool = False
+
+    def tuner_of(self, tool: str) -> str:
+        """Return the name of the tuner that trains a tool in this form, if it has the form."""
+        name = f"{tool}-decoder" if self.decoder else tool
+        return name if name in _TUNERS else tool
 
 
 USUAL = TunerOptions()
@@ -143,17 +150,19 @@ class Tuner(ABC, Generic[DataT]):
         """Train as :meth:`learn` says."""
 
 
-# The class of each tool, in the module of its name; imported when it trains.
+# Module and class of each tuner; imported when it trains.
 _TUNERS: Mapping[str, str] = {
-    "loc": "LocTuner",
-    "match": "MatchTuner",
-    "seg": "SegTuner",
-    "vqa": "VqaTuner",
-    "replace": "ReplaceTuner",
+    "loc": "loc:LocTuner",
+    "match": "match:MatchTuner",
+    "seg": "seg:SegTuner",
+    "vqa": "vqa:VqaTuner",
+    "replace": "replace:ReplaceTuner",
+    "loc-decoder": "decoder:LocDecoder",
+    "seg-decoder": "decoder:SegDecoder",
 }
 
 # Names of the trainable tools in the pool; ``match`` is CLOVA's SELECT and CLASSIFY.
-TOOLS = tuple(_TUNERS)
+TOOLS = tuple(name for name in _TUNERS if "-" not in name)
 
 # Trainable tool by the name that programs call. Other calls take no soft prompts.
 FUNCTION_TOOLS: Mapping[str, str] = {
@@ -169,14 +178,16 @@ FUNCTION_TOOLS: Mapping[str, str] = {
 }
 
 
-def tuner_for(tool: str) -> type[Tuner[Any]]:
-    """Return a tool's tuner with the defaults of CLOVA's supplement.
+def tuner_for(name: str) -> type[Tuner[Any]]:
+    """Return the tuner of a name from :meth:`TunerOptions.tuner_of`, by default a tool's.
 
     Raises:
         UnknownNameError: there is no trainable tool of that name.
     """
-    if tool not in _TUNERS:
-        raise UnknownNameError("tool that can be taught", tool, TOOLS)
-    module = importlib.import_module(f"viper.tuning.soft_prompts.{tool}")
-    tuner: type[Tuner[Any]] = getattr(module, _TUNERS[tool])
+    if name not in _TUNERS:
+        raise UnknownNameError("tool that can be taught", name, TOOLS)
+    module, _, cls = _TUNERS[name].partition(":")
+    tuner: type[Tuner[Any]] = getattr(
+        importlib.import_module(f"viper.tuning.soft_prompts.{module}"), cls
+    )
     return tuner

@@ -1,4 +1,4 @@
-"""Trains a detector of the OWL family on a concept: a query over the boxes that it proposes.
+"""Trains a detector of the OWL family on a concept: a linear probe over the boxes it proposes.
 
 `LocTuner` fills in the steps of `AnnotatedTuner.trained`: boxes that the detector proposes become
 regions, queries are fitted to them, `fitted_moves` moves their boxes, and held-out pictures decide.
@@ -7,7 +7,8 @@ Source: CLOVA (Gao et al. 2024), supplement, sec. 8.2. Differs: the negatives ar
 in the pictures and boxes of the background, instead of 13 absent names, because a query is compared
 with places and not with names. There is no box loss, because the features that the box head reads
 do not change. The logistic loss has no focal weight; a detector needs one only if nearly all
-regions are easy. :mod:`viper.tuning.soft_prompts.annotated` is shared with the segmenter.
+regions are easy. :mod:`viper.tuning.soft_prompts.annotated` is shared with the segmenter;
+:mod:`viper.tuning.soft_prompts.decoder` trains prompts as the supplement describes them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Trains a segmenter on a concept: a query over the segments that it finds.
+"""Trains a segmenter on a concept: a linear probe over the segments that it finds.
 
 The logits of the queries on held-out objects decide two things: the logit that a segment needs to
 get the concept's name, and whether a query is kept.
@@ -6,7 +6,8 @@ get the concept's name, and whether a query is kept.
 Source: CLOVA (Gao et al. 2024), supplement, sec. 8.3. Differs: one query is learned instead of 100
 vectors, for the reason given in ``vision.second_look``. The logistic loss over segments
 replaces the loss of masks, because the masks do not change.
-:mod:`viper.tuning.soft_prompts.annotated` is shared with the detector.
+:mod:`viper.tuning.soft_prompts.annotated` is shared with the detector;
+:mod:`viper.tuning.soft_prompts.decoder` trains prompts as the supplement describes them.
 """
 
 from __future__ import annotations

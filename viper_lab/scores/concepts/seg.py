@@ -3,8 +3,10 @@
 The score of an answer is the F1 of the outlines with that name in a scene, matched one to one with
 the objects of that name at IoU of at least 0.5. Mostly hidden objects may be found or not. ``seg``:
 a concept that is in the scene. ``seg absent``: a concept that is not, which is right if no outline
-has its name. ``old`` and ``old+new``: an old shape, in scenes without and with a reserved concept;
-objects of the shape that show such a concept may have either name.
+has its name. ``seg outline``: the share of the concept's objects that have an outline of any name,
+because prompts of a decoder teach no names. ``old`` and ``old+new``: an old shape, in scenes
+without and with a reserved concept; objects of the shape that show such a concept may have either
+name.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from viper.models.media import media_from
 from viper.models.vision.roles import Mask
 from viper.sandbox import Ref
 from viper.tools.toolbox import Toolbox
-from viper.tuning.soft_prompts.seg import f1
+from viper.tuning.soft_prompts.seg import SAME, f1, mask_ious
 from viper_lab.scores.concepts.measurement import (
     SEED_STRIDE,
     ToolAnswer,
@@ -38,14 +40,22 @@ _OLD_FIRST = 8 * 10**8 + 5 * 10**7
 
 
 def about(toolbox: Toolbox, concept: str, *, split: str, count: int, seed: int) -> list[ToolAnswer]:
-    """Return ``seg`` and ``seg absent`` about a reserved concept, one scene per question."""
+    """Return ``seg``, ``seg absent`` and ``seg outline`` about a concept, one scene each."""
     answers = []
     for place in range(count):
         index, present = seed * SEED_STRIDE + place, place % ABSENT_EVERY != ABSENT_EVERY - 1
         still = reserved_still(split, index, concept, present=present)
         kind = "seg" if present else "seg absent"
         right = _right(toolbox, still.rendered, concept, still.shown)
-        answers.append(ToolAnswer(kind, concept, f"{split}:{concept}:{present}:{index}", right))
+        sample = f"{split}:{concept}:{present}:{index}"
+        answers.append(ToolAnswer(kind, concept, sample, right))
+        shown = [
+            still.rendered.masks[at] for at in np.flatnonzero(still.shown & seen(still.rendered))
+        ]
+        if shown:
+            near = mask_ious(shown, _outlines(toolbox, still.rendered))
+            right = float((near.max(axis=1, initial=0.0) >= SAME).mean())
+            answers.append(ToolAnswer("seg outline", concept, sample, right))
     return answers
 
 
@@ -92,9 +102,9 @@ def _right(
     return f1(_outlines(toolbox, still, name), targets, ignored)
 
 
-def _outlines(toolbox: Toolbox, still: RenderedScene, name: str) -> list[Mask]:
-    """Return the outlines that ``segment`` names so in the whole picture, best first."""
+def _outlines(toolbox: Toolbox, still: RenderedScene, name: str = "") -> list[Mask]:
+    """Return the outlines that ``segment`` gives the name, or all, in the picture, best first."""
     session = toolbox.session(media_from([still.image]))
     refs: list[Ref] = session.call("segment", (whole(still.image),), {}, None)
-    named = [ref for ref in refs if str(ref.fields[6]) == name]
+    named = [ref for ref in refs if name in ("", str(ref.fields[6]))]
     return [session.media.edits.outline(str(ref.fields[5])).mask() for ref in named]

@@ -1,6 +1,6 @@
 """Simulated decisions: those of an expert who knows the answer and sees the tools' results.
 
-The search is the real one (:class:`viper.strategies.seek.strategy.Seeker`). Tools answer from the
+The search is the real one (:class:`viper.strategies.seek.seeker.Seeker`). Tools answer from the
 catalogue with realistic mistakes, and an expert decides and judges. Each prompt to a model is
 recorded with the expert's reply. Nothing is rendered.
 """
@@ -36,7 +36,7 @@ from viper.strategies.base import RunContext
 from viper.strategies.seek.actions import MemoryState, Observation
 from viper.strategies.seek.decisions import RecordedDecisions
 from viper.strategies.seek.graph import ACTIONS, TransitionGraph
-from viper.strategies.seek.strategy import Seeker
+from viper.strategies.seek.seeker import Seeker
 from viper.strategies.settings import RunSettings
 from viper_lab.world.knowledge.articles import Article, articles, left_out
 from viper_lab.world.knowledge.catalogue import Catalogue, Design, Look
@@ -109,7 +109,8 @@ class Expert(Seeker):
         self.library, self.question, self.random = library, question, random
         self.asked: list[ExpertReply] = []
         self.hop = 0
-        tools = SimpleNamespace(call=self._tool, ask=self._short_answer, scored=False)
+        tools = SimpleNamespace(call=self._tool, ask=self._short_answer)
+        tools.scored = tools.region_facts = False
         tools.session, tools.picture = SimpleNamespace(calls=[]), Ref("image", ("image0", 192, 144))
         query = Query(question.text, "question", "image")
         settings = RunSettings().changed(max_steps=MAX_STEPS)

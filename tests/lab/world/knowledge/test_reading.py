@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from viper.prompting.seeking import read_verdict
-from viper.strategies.seek.strategy import is_grounded
+from viper.strategies.seek.grounding import is_grounded
 from viper_lab.world.knowledge.catalogue import catalogue
 from viper_lab.world.knowledge.reading import readings
 from viper_lab.world.knowledge.simulate import STYLE, Library
@@ -23,7 +23,7 @@ def test_every_verdict_is_made_of_what_stands_there() -> None:
         verdict = read_verdict(one.reply, STYLE)
         assert verdict is not None and one.sort == "read"
         assert one.prompt.count("# found:") == 1 and one.prompt.endswith("# verdict:")
-        assert is_grounded(verdict.extracted, [one.prompt])
+        assert is_grounded(verdict.extracted, [one.prompt], "exact")
         kinds[verdict.kind] += 1
     assert min(kinds[kind] for kind in ("uninformative", "informative", "answer")) > 20
 
@@ -57,4 +57,4 @@ def test_a_name_that_holds_a_colour_says_nothing_about_it(seed: int) -> None:
     for one in readings(library, 2000, Random(0)):
         verdict = read_verdict(one.reply, STYLE)
         assert verdict is not None
-        assert is_grounded(verdict.extracted, [one.prompt])
+        assert is_grounded(verdict.extracted, [one.prompt], "exact")

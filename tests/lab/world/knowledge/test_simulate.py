@@ -8,7 +8,7 @@ import pytest
 
 from viper.prompting.seeking import read_decision, read_split, read_verdict
 from viper.strategies.seek.graph import ACTIONS, EVERY, load_route
-from viper.strategies.seek.strategy import is_grounded
+from viper.strategies.seek.grounding import is_grounded
 from viper_lab.world.knowledge.catalogue import catalogue
 from viper_lab.world.knowledge.questions import questions
 from viper_lab.world.knowledge.simulate import END, STYLE, Library, decisions
@@ -51,7 +51,7 @@ def test_replies_are_read_as_they_are_meant(simulated):
                 assert bool(decision.words) == bool(ACTIONS[decision.action].takes)
             elif one.sort == "judge":
                 verdict = read_verdict(reply, STYLE)
-                assert verdict is not None and is_grounded(verdict.extracted, [one.prompt])
+                assert verdict is not None and is_grounded(verdict.extracted, [one.prompt], "exact")
     assert set(sorts) == {"split", "plan", "judge", "answer"}
 
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from viper.agreement import match_tags
 from viper.api.prelude import PRELUDE
 from viper.data.sample import EditTarget
 from viper.errors import UnknownNameError
-from viper.evaluate.metrics.boxes import match_tags
 from viper.evaluate.metrics.editing import edit_verdict
 from viper.sandbox import Limits, Sandbox
 from viper.schema import Answer, to_json

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from tests.data.lvis_files import an_annotation, an_image, lvis, write_lvis
-from viper.errors import DataError, MediaError, UnknownNameError, UsageError
+from viper.errors import DataError, MediaError, UsageError
 from viper.tuning.data_collection import collect_annotated
 from viper.tuning.lvis import Category, CategoryNames, Lvis
 from viper.tuning.training_data import AnnotatedStore, ConceptQuery
@@ -167,11 +167,9 @@ def test_files_of_another_shape_are_refused_in_one_line(tmp_path, values, says):
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 600
 
 
-def test_no_file_and_no_split(tmp_path):
+def test_a_missing_file_is_named_with_its_origin(tmp_path):
     with pytest.raises(DataError, match="no such file; it comes from https://www.lvis"):
         Lvis(tmp_path)
-    with pytest.raises(UnknownNameError, match="known: train, val"):
-        Lvis(tmp_path, "test")
 
 
 def test_file_names_of_version_05_are_read(tmp_path):

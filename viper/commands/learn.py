@@ -115,7 +115,7 @@ def learner_of(
         limits = (options.updates, options.tries, options.probe, validate, seed, options.decoder)
         tools = UpdateSettings(frozenset(only) or None, *limits)
     correct, incorrect = (polarity in ("all", each) for each in ("correct", "incorrect"))
-    learner = learner_for(
+    return learner_for(
         reasoner.components,
         state_dir(profile.state),
         options.data(seed),
@@ -123,13 +123,10 @@ def learner_of(
         settings=LearnSettings(correct, incorrect, validate),
         tools=tools,
         origin=origin_of(reasoner.components, *of),
+        on_step=progress.step,
         on_progress=progress.training,
         memory=memory,
     )
-    learner.on_step = progress.step
-    if learner.updates is not None:
-        learner.updates.on_step = progress.step
-    return learner
 
 
 @click.command(

@@ -34,7 +34,7 @@ from urllib.parse import unquote, urlsplit
 
 from viper.data.coco_masks import OutlineError, mask_of
 from viper.data.source import Record, SourceFile, check_name
-from viper.errors import DataError, UnknownNameError, UsageError
+from viper.errors import DataError, UsageError
 from viper.models.media import read_picture
 from viper.models.media_files import MAX_IMAGE_PIXELS
 from viper.models.vision.roles import Pixels
@@ -52,8 +52,6 @@ from viper.tuning.training_data import (
 
 ORIGIN = "https://www.lvisdataset.org/dataset"
 PICTURES = "https://cocodataset.org/#download (2017 Train and Val images)"
-
-SPLITS = ("train", "val")
 
 
 @dataclass(frozen=True)
@@ -256,25 +254,21 @@ class CocoStore:
 
 
 class Lvis(CocoStore):
-    """One part of LVIS.
+    """The training part of LVIS.
 
     Args:
         root: the folder of the official files.
-        split: ``train`` or ``val``.
         leave_out: as of :class:`CocoStore`.
 
     Raises:
-        UnknownNameError: no such split.
         DataError: the annotation file is missing, broken, or not in LVIS's layout.
     """
 
-    def __init__(self, root: Path, split: str = "train", leave_out: Collection[str] = ()) -> None:
-        if split not in SPLITS:
-            raise UnknownNameError("split of lvis", split, SPLITS)
-        name = f"lvis_v1_{split}.json"
+    def __init__(self, root: Path, leave_out: Collection[str] = ()) -> None:
+        name = "lvis_v1_train.json"
         folder = "annotations/" if not (root / name).is_file() else ""
         source = SourceFile(root, folder + name, ORIGIN)
-        super().__init__(source, root, f"lvis:{split}", leave_out)
+        super().__init__(source, root, "lvis:train", leave_out)
 
 
 def _with_packed_polygons(value: dict[str, Any]) -> dict[str, Any]:

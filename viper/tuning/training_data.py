@@ -157,7 +157,8 @@ class AnnotatedPicture:
         positives: indices of the objects that show the concept; never empty.
         absent: labels of the store's vocabulary that no object in the picture has.
         incomplete: labels whose objects may lack boxes in the picture.
-        load: reads uint8 [H, W, 3], RGB; may raise :class:`~viper.errors.MediaError`.
+        pixels: reads uint8 [H, W, 3], RGB, again at each call; may raise
+            :class:`~viper.errors.MediaError`.
     """
 
     picture_id: str
@@ -165,12 +166,8 @@ class AnnotatedPicture:
     things: tuple[Annotation, ...]
     positives: tuple[int, ...]
     absent: frozenset[str]
-    load: Callable[[], Pixels] = field(repr=False)
+    pixels: Callable[[], Pixels] = field(repr=False)
     incomplete: frozenset[str] = frozenset()
-
-    def pixels(self) -> Pixels:
-        """Return the picture, uint8 [H, W, 3], RGB, read again at each call."""
-        return self.load()
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,17 +178,14 @@ class FoundPicture:
         picture_id: permanent id in the search.
         text: the text that was searched for.
         origin: origin as JSON values: a file, an address, a checksum, how it was found.
-        load: reads uint8 [H, W, 3], RGB; may raise :class:`~viper.errors.MediaError`.
+        pixels: reads uint8 [H, W, 3], RGB, again at each call; may raise
+            :class:`~viper.errors.MediaError`.
     """
 
     picture_id: str
     text: str
     origin: Mapping[str, Any]
-    load: Callable[[], Pixels] = field(repr=False)
-
-    def pixels(self) -> Pixels:
-        """Return the picture, uint8 [H, W, 3], RGB, read again at each call."""
-        return self.load()
+    pixels: Callable[[], Pixels] = field(repr=False)
 
 
 @runtime_checkable

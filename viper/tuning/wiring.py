@@ -197,7 +197,7 @@ def _store(data: Data) -> AnnotatedStore | None:
         raise UnknownNameError("annotated store", name, [*offers, "lvis", "none", "FILE.json"])
     if data.root is None:
         raise UsageError("LVIS has to be on this disk; name its folder with --annotated-root")
-    return Lvis(data.root, leave_out=data.leave_out)
+    return Lvis(data.root, data.leave_out)
 
 
 def _search(data: Data, components: Components, state: Path) -> PictureSearch | None:

@@ -147,14 +147,14 @@ def test_the_share_of_wrong_pictures_is_exact_and_hidden(wrong):
     right = WorldPictureSearch(seed=2).search("checkered", 20)
     for each, good, flag in zip(found, right, flags, strict=True):
         assert each.picture_id == good.picture_id and each.origin == good.origin
-        assert (each.load.args == good.load.args) != flag
+        assert (each.pixels.args == good.pixels.args) != flag
     assert not any("wrong" in field for field in vars(found[0]))
 
 
 def test_a_wrong_picture_shows_no_such_object():
     search = WorldPictureSearch(wrong=1.0)
     for each in search.search("white", 5):
-        scene, index = each.load.args
+        scene, index = each.pixels.args
         assert scene.objects[index].colour != "white"
         assert all(thing.colour != "white" for thing in scene.objects)
 
@@ -163,7 +163,7 @@ def test_a_greater_limit_only_adds_more():
     search = WorldPictureSearch(wrong=0.3, seed=5)
     few, many = search.search("disc", 4), search.search("disc", 9)
     assert [each.picture_id for each in few] == [each.picture_id for each in many[:4]]
-    assert [each.load.args for each in few] == [each.load.args for each in many[:4]]
+    assert [each.pixels.args for each in few] == [each.pixels.args for each in many[:4]]
 
 
 @pytest.mark.parametrize("wrong", [-0.1, 1.1, 0.25, float("nan")])

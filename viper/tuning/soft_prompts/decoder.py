@@ -38,9 +38,6 @@ START = 0.02
 # Names that a picture does not show, in the focal loss.
 ABSENT_NAMES = 13
 
-# The focal loss of OWL-ViT (Minderer et al. 2022): weight of what is there, and the exponent.
-FOCAL_ALPHA, FOCAL_GAMMA = 0.25, 2.0
-
 # Weights of the focal and the dice loss of masks (MaskFormer, Cheng et al. 2021).
 MASK_FOCAL, MASK_DICE = 20.0, 1.0
 
@@ -110,9 +107,10 @@ class LocDecoder(DecoderTraining, LocTuner):
     def encoded(self, backend: Any, scene: MaskedPicture) -> Any:
         return backend.encode([scene.pixels])[0]
 
-    def lesson(self, at: int) -> tuple[list[str], Any, Tensor]:
+    def lesson(self, at: int) -> tuple[list[str], Any, Any]:
         """Return the names, and of each object in question the name's index and the box."""
         import torch
+        from transformers.image_transforms import corners_to_center_format
 
         picture, rng = self.data.positives[at], np.random.default_rng([self.options.seed, 31, at])
         shown = [picture.things[place].labels for place in picture.positives]
@@ -124,18 +122,16 @@ class LocDecoder(DecoderTraining, LocTuner):
         names = [self.data.concept, *other, *(absent[place] for place in chosen)]
         targets = [(0, picture.things[place].box) for place in picture.positives]
         targets += [(1, thing.box) for thing in picture.things if {*other} & {*thing.labels}]
-        corners = torch.tensor([box for _, box in targets]) / max(self.scenes[at].pixels.shape[:2])
-        low, high = corners.split(2, dim=1)
-        return (
-            names,
-            np.array([name for name, _ in targets]),
-            torch.cat(((low + high) / 2, high - low), dim=1),
-        )
+        corners: Any = torch.tensor([box for _, box in targets])
+        corners /= max(self.scenes[at].pixels.shape[:2])
+        kinds = np.array([name for name, _ in targets])
+        return names, kinds, corners_to_center_format(corners)
 
     def loss(self, backend: Any, at: int, lesson: Any, vectors: Tensor) -> tuple[Tensor, bool]:
         import torch
         from scipy.optimize import linear_sum_assignment
-        from torch.nn.functional import binary_cross_entropy_with_logits
+        from transformers.image_transforms import center_to_corners_format
+        from transformers.models.maskformer.modeling_maskformer import sigmoid_focal_loss
 
         names, kinds, boxes = lesson
         logits, places = backend.decoded(self.originals[at], vectors, names)  # (P, Q), (P, 4)
@@ -145,15 +141,15 @@ class LocDecoder(DecoderTraining, LocTuner):
         kinds, boxes = kinds[order], boxes[order]
         truth = torch.zeros_like(logits)
         truth[patches, kinds] = 1
-        missed = torch.where(truth > 0, 1 - chances, chances) ** FOCAL_GAMMA
-        weight = torch.where(truth > 0, FOCAL_ALPHA, 1 - FOCAL_ALPHA) * missed
-        entropy = binary_cross_entropy_with_logits(logits, truth, reduction="none")
-        total = (weight * entropy).sum() + (places[patches] - boxes).abs().sum()
-        found, wanted = (_corners(some.detach()) for some in (places[patches], boxes))
-        near = float(np.diag(overlaps(found, wanted)).mean())
+        # with the weight and the exponent of OWL-ViT; it returns the mean of the names, not the sum
+        focal = len(names) * sigmoid_focal_loss(logits, truth, len(patches))
+        off = (places[patches] - boxes).abs().sum() / len(patches)
+        pairs: Any = torch.stack((places[patches], boxes)).detach()
+        corners: Any = center_to_corners_format(pairs)
+        near = float(np.diag(overlaps(*corners.cpu().numpy())).mean())
         best = logits[patches].argmax(dim=1).cpu().numpy() == kinds
         is_sure = bool(best.all()) and bool((chances[patches, kinds] >= CUT).all())
-        return total / len(patches), is_sure and near > VALIDATED_IOU
+        return focal + off, is_sure and near > VALIDATED_IOU
 
 
 class SegDecoder(DecoderTraining, SegTuner):
@@ -202,10 +198,3 @@ class SegDecoder(DecoderTraining, SegTuner):
         if (before - after)[~here].sum() > MOST_LOST * (~here).sum():
             return f"harmful: spoils outlines in {(~here).sum()} held-out pictures without it"
         return ""
-
-
-def _corners(boxes: Tensor) -> Floats:
-    """Return the corners of boxes given by centre and sides."""
-    centres, halves = boxes[:, :2].cpu().numpy(), boxes[:, 2:].cpu().numpy() / 2
-    corners: Floats = np.concatenate((centres - halves, centres + halves), axis=1)
-    return corners

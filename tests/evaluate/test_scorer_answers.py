@@ -8,8 +8,12 @@ from hypothesis import strategies as st
 
 from viper.agreement import normalise_answer
 from viper.data.sample import Sample
-from viper.evaluate.metrics.accuracy import answer_correct, right_choice, statement_correct
-from viper.evaluate.metrics.boxes import ground_correct
+from viper.evaluate.metrics.accuracy import (
+    answer_correct,
+    ground_correct,
+    right_choice,
+    statement_correct,
+)
 from viper.evaluate.metrics.knowledge import soft_accuracy, stemmed, vqa_normalised
 from viper.evaluate.sample_result import Prediction
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from viper.agreement import box_iou, match_tags
-from viper.evaluate.metrics.boxes import ground_correct
+from viper.evaluate.metrics.accuracy import ground_correct
 
 NUMBER = st.floats(-1e6, 1e6)
 ANY_NUMBER = st.floats() | st.floats(-10, 10)

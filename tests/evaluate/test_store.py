@@ -321,10 +321,9 @@ def test_what_is_opened_for_reading_is_not_written(tmp_path: Path) -> None:
 
 def test_reports_are_whole_files(tmp_path: Path) -> None:
     with filled(tmp_path, 1) as store:
-        store.write_report({"n": 1}, "<p>one</p>")
+        store.write_report({"n": 1})
         store.write_report({"n": 2})
     assert json.loads((tmp_path / "report.json").read_text()) == {"n": 2}
-    assert (tmp_path / "report.html").read_text() == "<p>one</p>"
     assert not list(tmp_path.glob(".*.tmp"))
 
 

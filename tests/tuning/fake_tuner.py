@@ -24,9 +24,12 @@ class FakeTuner:
     before: float = 0.0
     feature: Sequence[float] = (1.0, 0.0)
 
-    def learn(
-        self, using: Any, lesson: Any, options: Any, on_progress: Any = None
-    ) -> list[TrainedPrompt]:
+    def __call__(self, using: Any, lesson: Any, options: Any, on_progress: Any = None) -> FakeTuner:
+        self._asked = (using, lesson, on_progress)
+        return self
+
+    def trained(self) -> list[TrainedPrompt]:
+        using, lesson, on_progress = self._asked
         self.lessons += 1
         if on_progress is not None:
             on_progress(1, 1)

@@ -39,7 +39,7 @@ def learn(tuner, backend, data, options=KEPT, on_progress=None):
     def using():
         yield backend
 
-    return tuner.learn(using, data, options, on_progress)
+    return tuner(using, data, options, on_progress).trained()
 
 
 def prompt(vectors, concept="zebra"):

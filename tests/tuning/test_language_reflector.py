@@ -29,8 +29,8 @@ LOG = (
 
 def case(desired: object = "blue", **more: object) -> Case:
     program = "def execute_command(image):\n    return answer"
-    failure = more.pop("failure", None)
-    trial = Trial(0, program, "first", failure is None, failure, {}, LOG, "", 0.0)  # type: ignore[arg-type]
+    failure, plan = more.pop("failure", None), more.pop("plan", None)
+    trial = Trial(0, program, "first", failure is None, failure, {}, LOG, "", 0.0, plan=plan)  # type: ignore[arg-type]
     media = media_from(np.zeros((60, 100, 3), np.uint8))
     answer = Answer("red", "text") if failure is None else None
     query = Query("what color is the cube?", "question")

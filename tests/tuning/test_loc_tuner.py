@@ -68,7 +68,7 @@ def learn(detector, given=None, options=SHORT, on_progress=None):
     def using():
         yield detector
 
-    return LocTuner.learn(using, given or lesson(), options, on_progress)
+    return LocTuner(using, given or lesson(), options, on_progress).trained()
 
 
 def digest(detector):

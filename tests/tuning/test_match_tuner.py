@@ -82,7 +82,7 @@ def learn(matcher, given, options=USUAL, on_progress=None):
         finally:
             held.pop()
 
-    return MatchTuner.learn(using, given, options, on_progress)
+    return MatchTuner(using, given, options, on_progress).trained()
 
 
 @pytest.fixture

@@ -19,7 +19,6 @@ from viper.tuning.reflector import (
     Intervention,
     InterventionReflector,
     Reflector,
-    SearchLimits,
     Weighing,
     questions,
 )
@@ -69,8 +68,9 @@ def case(bench: Bench, program: str, desired: Any, media: Any = None, **asked: A
     return found
 
 
-def search(bench: Bench, one: Case, **limits: Any) -> Any:
-    return Intervention(bench.reasoner.components, SearchLimits(**limits)).search(one)
+def search(bench: Bench, one: Case, **weighing: Any) -> Any:
+    wide = {"program": 8.0, "margin": 4.0, **weighing}
+    return Intervention(bench.reasoner.components, Weighing(**wide)).search(one)
 
 
 def test_a_missed_box_is_found_and_put_back(bench: Bench) -> None:

@@ -60,7 +60,7 @@ def learn(inpainter, given=None, options=SHORT, on_progress=None):
     def using():
         yield inpainter
 
-    return ReplaceTuner.learn(using, given or lesson(), options, on_progress)
+    return ReplaceTuner(using, given or lesson(), options, on_progress).trained()
 
 
 def digest(inpainter):

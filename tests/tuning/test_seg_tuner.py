@@ -98,7 +98,7 @@ def learn(backend, given, options=None, on_progress=None):
         yield backend
         held.clear()
 
-    return SegTuner.learn(using, given, options or TunerOptions(), on_progress)
+    return SegTuner(using, given, options or TunerOptions(), on_progress).trained()
 
 
 @pytest.fixture(scope="module")

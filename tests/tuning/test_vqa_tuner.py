@@ -57,7 +57,7 @@ def learn(answerer, lesson, options, on_progress=None):
         yield answerer
         held.clear()
 
-    return VqaTuner.learn(using, lesson, options, on_progress)
+    return VqaTuner(using, lesson, options, on_progress).trained()
 
 
 def digest(answerer):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from viper.agreement import normalise_answer
 from viper.errors import UsageError
+from viper.evaluate.predictions import pixel_box
 from viper.models.media import Media
 from viper.schema import Answer, PixelBox, Query, Trace, Trial
 
@@ -20,7 +20,7 @@ class Case:
     Attributes:
         query: the query. Its task is resolved, never ``auto``.
         media: media of the query.
-        trial: the program with its call log and its thresholds.
+        trial: the program with its call log, its thresholds, and its plan if there is one.
         answer: the program's answer; None if it failed.
         desired: the desired answer in the form that metrics take. ``ground``: a box ``(x0, y0, x1,
             y1)`` in pixels from the top-left corner. ``choice``: the index of the option.
@@ -28,7 +28,6 @@ class Case:
             ``tag``: pairs of label and box. ``edit``: the wanted picture in words. None if there is
             only a comment.
         comment: feedback in words.
-        plan: the plan, if the strategy makes one.
 
     Raises:
         UsageError: the desired answer does not fit the task.
@@ -40,16 +39,15 @@ class Case:
     answer: Answer | None
     desired: Any = None
     comment: str = ""
-    plan: str = ""
 
     def __post_init__(self) -> None:
         desired, query, expected = self.desired, self.query, ""
-        if query.task == "ground" and not _is_box(desired):
+        if query.task == "ground" and pixel_box(desired) is None:
             expected = "a box, x0, y0, x1, y1 in pixels"
         elif query.task == "tag" and not (
             isinstance(desired, list | tuple)
             and all(isinstance(tag, list | tuple) and len(tag) == 2 for tag in desired)
-            and all(_is_box(box) for _, box in desired)
+            and all(pixel_box(box) for _, box in desired)
         ):
             expected = "pairs of a label and a box, x0, y0, x1, y1 in pixels"
         elif query.task == "choice" and not (
@@ -62,9 +60,7 @@ class Case:
             raise UsageError(f"the desired answer is {desired!r}; expected {expected}")
 
     @classmethod
-    def of(
-        cls, trace: Trace, media: Media, desired: Any = None, comment: str = "", plan: str = ""
-    ) -> Case | None:
+    def of(cls, trace: Trace, media: Media, desired: Any = None, comment: str = "") -> Case | None:
         """Build the case of a run from the trial that answered, else from the last with a program.
 
         Return None if the run wrote no program.
@@ -72,7 +68,7 @@ class Case:
         trial = trace.answering
         if trial is None:
             return None
-        return cls(trace.query, media, trial, trace.answer, desired, comment, plan)
+        return cls(trace.query, media, trial, trace.answer, desired, comment)
 
 
 def desired_texts(case: Case) -> list[str]:
@@ -113,14 +109,6 @@ def _box_text(box: Sequence[float], media: Media) -> str:
         height = media.images[0].shape[0]
         y0, y1 = height - y1, height - y0
     return f"[{x0:.0f}, {y0:.0f}, {x1:.0f}, {y1:.0f}]"
-
-
-def _is_box(value: Any) -> bool:
-    return (
-        isinstance(value, list | tuple)
-        and len(value) == 4
-        and all(isinstance(side, int | float) and math.isfinite(side) for side in value)
-    )
 
 
 def is_reference(value: Any) -> bool:

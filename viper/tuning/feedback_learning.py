@@ -259,7 +259,7 @@ def feedback_cases(
                     raise UsageError(COMMENT_ALONE)
                 comment = comment or NO
             media = media_from(samples[name].load())
-            case = Case.of(trace, media, desired, comment, trace.plan or "")
+            case = Case.of(trace, media, desired, comment)
             if case is None:
                 raise UsageError("no program was written for it")
         except (ViperError, OSError, TypeError) as error:

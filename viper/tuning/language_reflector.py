@@ -184,7 +184,7 @@ def _reflection(case: Case, steps: tuple[str, ...], shown: str = "") -> prompts.
         answer=text,
         desired=desired_text(case),
         comment=case.comment,
-        plan=case.plan,
+        plan=case.trial.plan or "",
     )
 
 

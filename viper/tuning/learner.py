@@ -308,12 +308,10 @@ class _TaskSession:
 
     def _reflect(self, round_: int) -> Critique | None:
         """Return the first critique of the current answer that attributes the error, or None."""
-        task, trial, reflectors = self._task, self._now.trace.answering, self._learner.reflectors
-        if trial is None:
+        task, reflectors = self._task, self._learner.reflectors
+        case = Case.of(self._now.trace, self._source.media, task.desired, task.comment)
+        if case is None:
             return None
-        answer = self._now.trace.answer
-        wanted = (task.desired, task.comment, trial.plan or "")
-        case = Case(self._now.trace.query, self._source.media, trial, answer, *wanted)
         for reflector in reflectors[round_:] or reflectors[-1:]:
             self._learner.on_step("reflecting")
             try:

@@ -47,7 +47,7 @@ class Reflector(Protocol):
 
 @dataclass(frozen=True)
 class Weighing:
-    """Settings for comparing explanations with each other and with a wrong program.
+    """Settings for comparing explanations with each other and with a wrong program, and bounds.
 
     The defaults were chosen on injected faults of the embedded world's validation split, see
     ``benchmarks/blame.py``.
@@ -55,33 +55,18 @@ class Weighing:
     Attributes:
         program: cost in nats of a program that is wrong in an unknown way. An edit of the program
             that helps costs less.
-        margin: least difference in nats between the best explanation and the next.
+        margin: least difference in nats between the best explanation and the next. Changes that
+            cost more than a wrong program, or than the first success, by this much are not tried.
         edits: whether edits of the program are tried.
+        runs: most runs of the program in a search.
+        time_s: time after which no further run begins. The search is then incomplete.
     """
 
     program: float = 5.0
     margin: float = 1.0
     edits: bool = True
-
-
-@dataclass(frozen=True)
-class SearchLimits:
-    """Bounds of a search for the fault.
-
-    Attributes:
-        runs: most runs of the program.
-        time_s: time after which no further run begins. The search is then incomplete.
-        cost: largest cost in nats of a change to try.
-        margin: after the first success, only changes that cost at most this much more, in nats, are
-            tried.
-        edits: whether edits of the program are tried too.
-    """
-
     runs: int = 400
     time_s: float = 30.0
-    cost: float = 12.0
-    margin: float = 4.0
-    edits: bool = True
 
 
 @dataclass(frozen=True)
@@ -140,9 +125,7 @@ class InterventionReflector:
     """
 
     def __init__(self, components: Components, weighing: Weighing = Weighing()) -> None:
-        self._weighing, margin = weighing, weighing.margin
-        limits = SearchLimits(cost=weighing.program + margin, margin=margin, edits=weighing.edits)
-        self._intervention = Intervention(components, limits)
+        self._weighing, self._intervention = weighing, Intervention(components, weighing)
 
     def reflect(self, case: Case) -> Critique:
         """Return a critique as :meth:`Reflector.reflect` does.
@@ -188,11 +171,11 @@ class Intervention:
 
     Args:
         components: toolbox and sandbox that run the program. The language model is not used.
-        limits: limits of each search.
+        weighing: settings of each search.
     """
 
-    def __init__(self, components: Components, limits: SearchLimits = SearchLimits()) -> None:
-        self._components, self._limits = components, limits
+    def __init__(self, components: Components, weighing: Weighing = Weighing()) -> None:
+        self._components, self._weighing = components, weighing
 
     def search(self, case: Case) -> Search:
         """Search for the cheapest change of each question that gives the desired answer.
@@ -203,18 +186,18 @@ class Intervention:
         Raises:
             SandboxUnavailableError, SandboxHostError: no program can run on this machine.
         """
-        began = time.monotonic()
+        began, weighing = time.monotonic(), self._weighing
         base, answered = self._run(case, {})
         if answered:
             return Search((), base.tool_calls, 1, already=True)
         explanations: dict[tuple[int, ...], Explanation] = {}
-        runs, bound, complete = 1, self._limits.cost, True
+        runs, bound, complete = 1, weighing.program + weighing.margin, True
         for change in self._tries(case, base.tool_calls):
             if change.cost > bound:
                 break
             if change.calls in explanations:
                 continue
-            if runs >= self._limits.runs or time.monotonic() - began > self._limits.time_s:
+            if runs >= weighing.runs or time.monotonic() - began > weighing.time_s:
                 complete = False
                 break
             runs += 1
@@ -229,7 +212,7 @@ class Intervention:
                 explanations[change.calls] = replace(
                     change, cost=round(change.cost, 4), result=plain(change.result)
                 )
-                bound = min(bound, change.cost + self._limits.margin)
+                bound = min(bound, change.cost + weighing.margin)
         ordered = sorted(explanations.values(), key=lambda each: (each.cost, each.calls))
         return Search(tuple(ordered), base.tool_calls, runs, complete)
 
@@ -248,7 +231,7 @@ class Intervention:
                     Explanation(first.tool, calls, change.cost, change.result, change.what)
                     for change in alternatives_of(first, context)
                 ]
-        if self._limits.edits:
+        if self._weighing.edits:
             families = self._components.toolbox.settings.attribute_families
             vocabulary = Vocabulary.of_query(families, case.query.text)
             tries += [

@@ -110,23 +110,15 @@ class ToolTrainer:
     sources: Sources
     memory: Memory | None = None
 
-    def teach(
-        self,
-        tool: str,
-        concept: str,
-        options: TunerOptions = USUAL,
-        on_progress: Progress | None = None,
-    ) -> TrainingResult:
+    def teach(self, tool: str, concept: str, options: TunerOptions = USUAL) -> TrainingResult:
         """Collect data about a concept and train the tool on it.
 
         Raises:
             UsageError: there is no source of data for the tool, the source has no pictures, or the
                 model takes no soft prompts.
             StoreError: the pool cannot be written.
-            CancelledError: raised by ``on_progress``; the pool is unchanged.
         """
-        data = self.collect(tool, concept, options.seed)
-        return self.learn(tool, concept, data, options, on_progress)
+        return self.learn(tool, concept, self.collect(tool, concept, options.seed), options)
 
     def collect(self, tool: str, concept: str, seed: int = 0) -> training_data.Collected[Any]:
         """Collect the data for a concept. Raises the errors of :meth:`teach`."""
@@ -178,7 +170,8 @@ class ToolTrainer:
             task: the query whose failure caused the training; part of the evidence.
 
         Raises:
-            UsageError, StoreError, CancelledError: see :meth:`teach`.
+            UsageError, StoreError: see :meth:`teach`.
+            CancelledError: raised by ``on_progress``; the pool is unchanged.
         """
         tuner, memory, key = tuner_for(options.tuner_of(tool)), self.memory, None
         trained: Sequence[TrainedPrompt] | None = None
@@ -189,7 +182,7 @@ class ToolTrainer:
             trained = memory.get(key)
         if trained is None:
             using = partial(self.models.using, tuner.role)
-            trained = tuner.learn(using, data, options, on_progress)
+            trained = tuner(using, data, options, on_progress).trained()
             if memory is not None and key is not None:
                 memory[key] = trained
         shares = [each.evidence.before for each in trained if each.evidence.before is not None]

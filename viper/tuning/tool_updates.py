@@ -181,9 +181,8 @@ class ToolUpdates:
         question = _question(faulty_calls[0]) if faulty_calls else None
         key = ("vqa", f"{question} -> {answer}")
         attempts = self.attempts.get(key, 0)
-        if answer is None or question is None or not self.teaches("vqa"):
-            return []
-        if attempts >= self.settings.tries:
+        is_spent = attempts >= self.settings.tries or not self.teaches("vqa")
+        if answer is None or question is None or is_spent:
             return []
         self.attempts[key] = attempts + 1
         started = time.perf_counter()

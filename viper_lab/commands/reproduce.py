@@ -10,9 +10,10 @@ from typing import Any
 
 import click
 
-from viper.commands.completion import API, STRATEGY
 from viper.commands.lazy_group import LazyGroup
 from viper.commands.options import (
+    API,
+    STRATEGY,
     Decorator,
     OutPath,
     ProfileChoice,

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from viper.agreement import match_tags
 from viper.data.registry import is_held_back
 from viper.data.source import SourceFile
 from viper.errors import DataError, UsageError
-from viper.evaluate.metrics.boxes import match_tags
 from viper.models.media import media_from
 from viper.models.vision.prompt_pool import PromptPool
 from viper.storage.files import write_file

@@ -17,7 +17,7 @@ METRICS = Registry(
     "viper.metrics",
     "metric",
     {
-        "grounding": f"{_HERE}.boxes:Grounding",
+        "grounding": f"{_HERE}.accuracy:Grounding",
         "gqa": f"{_HERE}.accuracy:gqa",
         "nextqa": f"{_HERE}.accuracy:nextqa",
         "nlvr": f"{_HERE}.accuracy:nlvr",
@@ -28,7 +28,7 @@ METRICS = Registry(
         "blink": f"{_HERE}.accuracy:blink",
         "cvbench": f"{_HERE}.accuracy:cvbench",
         "mixed": f"{_HERE}.accuracy:Mixed",
-        "tagging": f"{_HERE}.boxes:Tagging",
+        "tagging": f"{_HERE}.accuracy:Tagging",
         "editing": f"{_HERE}.editing:Editing",
         "answers": f"{_HERE}.accuracy:answers",
         "answered": f"{_HERE}.accuracy:answered",

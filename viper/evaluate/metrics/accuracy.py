@@ -1,7 +1,8 @@
 """Accuracy: the share of right answers, for plain answers and sets that count by groups.
 
 `right_by_task` and its parts decide whether one answer is right; `Accuracy` and its subclasses
-count. `Mixed` is the metric of a user's own set, whose tasks have a score each.
+count. `Grounding` and `Tagging` score boxes, without and with labels. `Mixed` is the metric of a
+user's own set, whose tasks have a score each.
 """
 
 from __future__ import annotations
@@ -13,11 +14,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
-from viper.agreement import is_correct, match_tags, normalise_answer
+from viper.agreement import box_iou, is_correct, match_tags, normalise_answer, same_box
 from viper.data.sample import Sample
 from viper.evaluate.intervals import Estimate, proportion, ratio
 from viper.evaluate.metrics import Metric
-from viper.evaluate.metrics.boxes import Grounding, Tagging, ground_correct
 from viper.evaluate.metrics.figures import (
     Figures,
     beside,
@@ -109,6 +109,11 @@ def right_choice(sample: Sample, prediction: Prediction) -> bool:
 def right_statement(sample: Sample, prediction: Prediction) -> bool:
     """Return whether the truth value is the target's."""
     return statement_correct(prediction.value, sample.target)
+
+
+def ground_correct(prediction: Sequence[float] | None, target: Sequence[float]) -> bool:
+    """Return whether the predicted box overlaps the target by an IoU of at least .5 (acc@0.5)."""
+    return prediction is not None and same_box(prediction, target)
 
 
 def right_by_task(sample: Sample, prediction: Prediction) -> bool:
@@ -217,6 +222,62 @@ class Balanced(Accuracy):
         weights = [1 / math.prod(members[path[:depth]] for depth in depths) for path in paths]
         right = [value * weight for value, weight in zip(values, weights, strict=True)]
         return {self.figure: ratio(right, weights, clusters(results))}
+
+
+class Grounding:
+    """``mean_iou``, ``acc@0.5``, ``acc@0.7``; intervals resample pictures, not expressions.
+
+    Source: mean IoU as in Stanić et al. 2024, sec. 3; acc@0.5 (IoU at least 0.5) as in Yu et al.
+    2016; acc@0.7 (IoU above 0.7) as in ViperGPT's ``datasets/refcoco.py``.
+    Differs: without a box the IoU is 0; ViperGPT uses an average box instead.
+    """
+
+    name = "grounding"
+
+    def score(self, sample: Sample, prediction: Prediction | None) -> Score:
+        """Return the IoU, with ``iou``, ``acc@0.5`` and ``acc@0.7`` in the details."""
+        box = prediction.box if prediction is not None else None
+        iou = box_iou(box, sample.target) if box is not None else 0.0
+        # at least .5 but above .7: each as its source counts, see above
+        return Score(iou, {"iou": iou, "acc@0.5": float(iou >= 0.5), "acc@0.7": float(iou > 0.7)})
+
+    def figures(self, results: Iterable[SampleResult]) -> Figures:
+        """Return the three figures; groups by mean IoU."""
+        results = list(results)
+        shares = {name: share_of(results, name) for name in ("acc@0.5", "acc@0.7")}
+        return figures_of(results, {"mean_iou": mean_of(results), **shares}, mean_of)
+
+
+class Tagging:
+    """``f1``: mean over pictures; ``f1_pooled``, ``precision``, ``recall`` over all tags.
+
+    Source: :func:`viper.agreement.match_tags`. A picture that failed has F1 0, and
+    its tags count as missed.
+    """
+
+    name = "tagging"
+
+    def score(self, sample: Sample, prediction: Prediction | None) -> Score:
+        """Return F1, with ``matched``, ``predicted`` and ``expected`` in the details."""
+        if prediction is None:
+            return Score(0.0, {"expected": float(len(sample.target))})
+        counts = match_tags(prediction.value or (), sample.target)
+        return Score(counts.f1, {name: float(n) for name, n in counts._asdict().items()})
+
+    def figures(self, results: Iterable[SampleResult]) -> Figures:
+        """Return the four figures; groups by ``f1``."""
+        results = list(results)
+        matched, predicted = scores(results, "matched"), scores(results, "predicted")
+        expected = [float(len(result.target)) for result in results]
+        both = [mine + theirs for mine, theirs in zip(predicted, expected, strict=True)]
+        units = clusters(results)
+        overall = {
+            "f1": mean_of(results),
+            "f1_pooled": ratio([2 * count for count in matched], both, units),
+            "precision": ratio(matched, predicted, units),
+            "recall": ratio(matched, expected, units),
+        }
+        return figures_of(results, overall, mean_of)
 
 
 _OF_TASK: Mapping[str, Metric] = {

@@ -290,15 +290,13 @@ class RunStore:
         total = Pace(sum(each.answers for each in lines), sum(each.seconds for each in lines))
         return vars(total) if total.answers and total.seconds > 0 else None
 
-    def write_report(self, report: Mapping[str, Any], html: str | None = None) -> None:
-        """Write ``report.json`` and, if given, ``report.html``; each whole or not at all.
+    def write_report(self, report: Mapping[str, Any]) -> None:
+        """Write ``report.json``, whole or not at all.
 
         Raises:
             StoreError: full disk or another I/O error.
         """
         write_file(self.folder / REPORT, _indented(report), inside=self.folder)
-        if html is not None:
-            write_file(self.folder / PAGE, html, inside=self.folder)
 
     @contextmanager
     def _cells(self) -> Iterator[None]:

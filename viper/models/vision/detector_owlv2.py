@@ -195,15 +195,13 @@ class Owlv2Detector(Checkpoint):
         """Return the score of the best box of :meth:`detect_adapted`, without computing the
         boxes.
         """
-        if are_of_decoder(prompts):
-            return float(self._scored_patches(encoding, phrase, prompts)[1].max(initial=0.0))
-        return float(self._scored_proposals(encoding, phrase, prompts)[2].max(initial=0.0))
+        score = self._scored_patches if are_of_decoder(prompts) else self._scored_proposals
+        return float(score(encoding, phrase, prompts)[-1].max(initial=0.0))
 
     @property
     def decoder_width(self) -> int:
         """Return the width of vectors that :meth:`decoded` takes."""
-        width: int = self._model.config.vision_config.hidden_size
-        return width
+        return int(self._model.config.vision_config.hidden_size)
 
     def decoded(
         self, encoding: Owlv2Encoding, vectors: Tensor, phrases: Sequence[str]

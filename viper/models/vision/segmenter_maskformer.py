@@ -148,8 +148,7 @@ class MaskFormerSegmenter(Checkpoint):
                 f"{self.model_id}: only the decoder of a MaskFormer takes prompts, not that of a "
                 f"{self._model.config.model_type}; learn without --decoder"
             )
-        width: int = self._model.config.decoder_config.hidden_size
-        return width
+        return int(self._model.config.decoder_config.hidden_size)
 
     def decoded(self, encoding: SegmenterEncoding, vectors: Tensor) -> QueryLogits:
         """Return the outputs of queries that also read vectors ``[N, W]``.

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from viper.agreement import normalise_answer
+from viper.agreement import NUMBERS, normalise_answer
 from viper.models.llm.protocol import LLM, Sampling
 from viper.models.llm.replies import without_reasoning
 from viper.prompting.compact import one_line
@@ -30,9 +30,8 @@ MAX_TOKENS = 160
 
 _CONCEALED = "something else"
 
-_WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-_DIGITS = {word: str(number) for number, word in enumerate(_WORDS)}
-_NUMBERS = {**_DIGITS, **{digits: word for word, digits in _DIGITS.items()}}
+# Small numbers in words by their digits, and the reverse.
+_SPELLED = NUMBERS | {digits: word for word, digits in NUMBERS.items()}
 
 
 class LabelVerifier:
@@ -99,7 +98,7 @@ def concealed(text: str, label: str, result: str) -> str:
 
     Only whole words are compared. Small numbers are also concealed in words.
     """
-    spelled = {label, _NUMBERS.get(label, label)}
+    spelled = {label, _SPELLED.get(label, label)}
     for spelling in filter(None, spelled):
         if f" {normalise_answer(spelling)} " not in f" {normalise_answer(result)} ":
             whole = rf"(?<!\w){re.escape(spelling)}(?!\w)"

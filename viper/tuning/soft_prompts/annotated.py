@@ -297,8 +297,8 @@ class AnnotatedTuner(base.Tuner[TrainingData], Generic[RegionsT]):
     def trained(self) -> list[base.TrainedPrompt]:
         """Train the prompts of all positive pictures.
 
-        Raises the errors of :meth:`learn`; a UsageError too if the tool finds no region of the
-        concept.
+        Raises:
+            UsageError: also if the tool finds no region of the concept.
         """
         data, options = self.data, self.options
         if len(data.positives) < 2:

@@ -128,14 +128,8 @@ class Tuner(ABC, Generic[DataT]):
     options: TunerOptions = USUAL
     on_progress: Progress | None = None
 
-    @classmethod
-    def learn(
-        cls,
-        using: Using,
-        data: DataT,
-        options: TunerOptions = USUAL,
-        on_progress: Progress | None = None,
-    ) -> list[TrainedPrompt]:
+    @abstractmethod
+    def trained(self) -> list[TrainedPrompt]:
         """Train prompts and return all, in the order of their instances, discarded ones included.
 
         Raises:
@@ -143,11 +137,6 @@ class Tuner(ABC, Generic[DataT]):
             MediaError, DataError: a picture cannot be read.
             CancelledError: raised by ``on_progress``; no prompt is stored.
         """
-        return cls(using, data, options, on_progress).trained()
-
-    @abstractmethod
-    def trained(self) -> list[TrainedPrompt]:
-        """Train as :meth:`learn` says."""
 
 
 # Module and class of each tuner; imported when it trains.

@@ -194,7 +194,7 @@ def test_what_to_learn_from_is_said_once(
     assert code == 2 and out == "" and says in err.strip().splitlines()[-1]
 
 
-def test_the_seed_and_the_form_of_prompts_reach_the_learner(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_seed_and_form_of_prompts_reach_the_learner(monkeypatch: pytest.MonkeyPatch) -> None:
     """Data are drawn by numpy, which takes no negative seed."""
     built: list[Any] = []
 

@@ -17,7 +17,7 @@ from tests.commands.test_bad_input import viper
 from tests.evaluate.fake_backends import a_set
 from viper.ace.bank import read_bank, write_bank
 from viper.evaluate.runs.store import RunStore
-from viper.schema import Example
+from viper.schema import DEFAULT_API, Example
 
 ROOT = Path(__file__).parents[2]
 QUERIES = [
@@ -81,7 +81,7 @@ def test_what_programs_agree_on_is_kept_and_the_rest_explained(bench: Sheet) -> 
     assert (one.kind, one.set, one.split) == ("sheet", str(bench.set), "all")
     assert one.sample_id in {f"q{n}" for n in range(0, 24, 4)} and one.seed % 5
     assert (one.llm, one.task, one.api, bool(one.api_hash)) == (
-        "fake-sheet", "question", "abstract", True,
+        "fake-sheet", "question", DEFAULT_API, True,
     )  # fmt: skip
 
 
@@ -127,7 +127,7 @@ def test_a_budget_that_ends_among_the_queries_begins_no_run(bench: Sheet) -> Non
     more = ("--queries", "8", "--media", "1")
     code, out, err = bench.make(*more, "--budget", "2")
     assert (code, out) == (1, "") and "the budget of 2 calls leaves no more" in err
-    assert bench.asked() == {"queries": 2} and not (bench.work / "abstract").exists()
+    assert bench.asked() == {"queries": 2} and not (bench.work / DEFAULT_API).exists()
     code, _, err = bench.make(*more, "--budget", "99")
     assert code == 0 and "queries: 5 of 8 requested, in 4 replies" in err
     assert bench.asked() == {"queries": 4, "program": 25} and len(bench.kept) == 3
@@ -153,7 +153,7 @@ def test_it_goes_on_after_it_was_ended_and_asks_nothing_twice(
     assert process.returncode == (130 if end == signal.SIGINT else -9) and not bench.bank.exists()
     assert ("to go on: the same line again" in err) is (end == signal.SIGINT)
     (bench.folder / "hang").unlink()
-    with RunStore.read(bench.work / "abstract") as store:
+    with RunStore.read(bench.work / DEFAULT_API) as store:
         stored = len(store.done())
     before = bench.asked()
     assert before["queries"] == 1 and 15 <= stored <= before["program"] <= stored + 1
@@ -170,7 +170,7 @@ def test_another_request_wants_another_place(bench: Sheet) -> None:
     assert code == 2 and "sheet: " in err and "choose another --out or --work" in err
     assert bench.bank.read_bytes() == before and bench.asked()["queries"] == 1
     code, _, err = bench.make("--work", bench.folder / "other", "--media", "1")
-    assert code == 0 and (bench.folder / "other" / "abstract" / "samples.db").exists()
+    assert code == 0 and (bench.folder / "other" / DEFAULT_API / "samples.db").exists()
 
 
 def test_a_model_that_only_writes_programs_is_told_what_to_do(bench: Sheet) -> None:
@@ -229,7 +229,7 @@ def test_check_runs_the_query_that_an_example_was_kept_for(bench: Sheet) -> None
 
 def test_the_folder_of_answers_is_a_run_like_others(bench: Sheet) -> None:
     bench.make()
-    code, out, _ = viper(bench.capsys, "report", str(bench.work / "abstract"))
+    code, out, _ = viper(bench.capsys, "report", str(bench.work / DEFAULT_API))
     assert code == 0 and "answered" in out.splitlines()[0] and "0.800" in out.splitlines()[1]
 
 

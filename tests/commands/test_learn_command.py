@@ -194,7 +194,7 @@ def test_what_to_learn_from_is_said_once(
     assert code == 2 and out == "" and says in err.strip().splitlines()[-1]
 
 
-def test_a_negative_seed_is_one_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_seed_and_form_of_prompts_reach_the_learner(monkeypatch: pytest.MonkeyPatch) -> None:
     """Data are drawn by numpy, which takes no negative seed."""
     built: list[Any] = []
 
@@ -204,10 +204,13 @@ def test_a_negative_seed_is_one_of_its_own(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(learn_command, "origin_of", lambda *_: None)
     monkeypatch.setattr(learn_command, "learner_for", lambda *_, **named: made(named))
-    profile, reasoner = SimpleNamespace(state=None), SimpleNamespace(components=None)
+    document = SimpleNamespace(run=SimpleNamespace(reflector="intervention"))
+    profile = SimpleNamespace(state=None, document=document)
+    reasoner = SimpleNamespace(components=None)
     progress = learn_command._Progress(Event())
     for seed in (-1, 0, 1):
-        options = learn_command.LearnOptions(tools="loc", seed=seed)
+        options = learn_command.LearnOptions(tools="loc", seed=seed, decoder=seed == 1)
         learn_command.learner_of(profile, reasoner, ("", ""), options, progress)  # type: ignore[arg-type]
     seeds = [named["tools"].seed for named in built]
     assert len(set(seeds)) == 3 and seeds[1:] == [0, 1] and seeds[0] > 1
+    assert [named["tools"].decoder for named in built] == [False, False, True]

@@ -93,7 +93,7 @@ def test_the_manifest_names_models_settings_and_prompts(tmp_path: Path, reasoner
     made = a_manifest(tmp_path, reasoner, deadline_s=30.0, options=RunOptions(temperature=0.3))
     assert made.models == {"llm": "fake-writer", "detector": "fake-finder", "vqa": "fake-answerer"}
     assert (made.metric, made.seeds, made.strategy, made.api) == (
-        "mixed", (0,), "program", "abstract",
+        "mixed", (0,), "program", "abstract+more",
     )  # fmt: skip
     assert made.settings["temperature"] == 0.3 and made.settings["deadline_s"] == 30.0
     assert not {"seed", "api"} & set(made.settings)

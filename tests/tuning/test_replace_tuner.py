@@ -88,6 +88,15 @@ def test_one_vector_is_learned_from_all_but_the_held_out(inpainter) -> None:
     )
 
 
+def test_a_step_is_of_the_papers_rate(inpainter) -> None:
+    none, one = (
+        learn(inpainter, options=TunerOptions(steps=steps, rate=rate))[0].prompt.vectors
+        for steps, rate in ((1, 1e-12), (1, None))
+    )
+    # the first step of Adam moves each number by the rate
+    assert np.median(np.abs(one - none)) == pytest.approx(5e-3, rel=0.01)
+
+
 def test_the_same_seed_gives_the_same_vector_and_another_another(inpainter) -> None:
     one, two, other = (
         learn(inpainter, options=TunerOptions(steps=2, seed=seed))[0].prompt.vectors

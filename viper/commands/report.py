@@ -104,7 +104,7 @@ def report(options: ReportOptions, runs: tuple[Path, ...]) -> None:
                 text = predictions_text(store.manifest.metric, store.rows(first))
             if len(runs) > 1 or others:
                 raise UsageError(
-                    "--predictions writes one answer to each question: of one run with one seed"
+                    "--predictions has one answer a sample: name one run with one seed"
                 )
             _deliver(text, options.out)
     elif options.errors:

@@ -173,12 +173,12 @@ def zero_shot(
 
 @reproduce.command("clova", short_help="Reproduce CLOVA: tools that learn.")
 @reproduction(
-    sized("--stream", 36, 36, 1, "Number of samples to learn from, for each seed; the paper's 500 "
+    sized("--stream", 36, 18, 1, "Number of samples to learn from, for each seed; the paper's 500 "
           "take hours;"),
     click.option("--start", type=click.IntRange(0, 200), default=20, show_default=True, metavar="N",
                  help="Number of demonstrations that pools begin with, mined from labelled samples "
                       "outside stream and test; the paper begins with 15 to 20."),
-    sized("--questions", 10, 10, 0,
+    sized("--questions", 10, 5, 0,
           "Number of questions to each tool about each reserved concept; 0 skips them;"),
     click.option("--stream-split", metavar="NAME", help="Split to learn from, for other data sets "
                  "than world. By default train, or the first whose name begins with train."),
@@ -186,7 +186,7 @@ def zero_shot(
                  help="Concepts to learn of --data FILE.json, as its categories are called."),
     SECOND,
     seeds=(3, 1, "Number of seeds, each with its own samples and pools;"),
-    samples=(48, 48, 1, "Number of samples of each part to answer after learning; the paper "
+    samples=(48, 36, 1, "Number of samples of each part to answer after learning; the paper "
                         "answers 500;"),
     out="runs, pools and reports",
     data="Data set (see viper data list), or FILE.json with boxes in COCO's form. world means its "

@@ -367,7 +367,8 @@ class CellRunner(Stored):
         A model alone never samples; where all seeds ask the same, the note says so.
         """
         if cell.mining is None:
-            is_alone = isinstance(strategy(cell.options.strategy or "program"), EndToEndStrategy)
+            settings = cell.options.settings(self.writers[cell.writer].settings)
+            is_alone = isinstance(strategy(settings.strategy), EndToEndStrategy)
             asked = [self.test_samples(part, seed, cell.times).samples for seed in self.scale.seeds]
             is_same = is_alone and len(asked) > 1 and not _differ(asked)
             return "the same under every seed" if is_same else ""

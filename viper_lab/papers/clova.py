@@ -235,7 +235,9 @@ def reproduce_clova(
         results.gains += tools.gains
     if concepts is not None:
         taught = [concepts.detector(runner, seed) for seed in seeds]
-        rows, gains = tool_rows([taught], "the detector, on pictures held back")
+        kept, trained = (sum(getattr(each, n) for each in taught) for n in ("kept_good", "good"))
+        title = f"the detector, on pictures held back; {kept} of {trained} prompts kept"
+        rows, gains = tool_rows([taught], title)
         results.rows += rows
         results.gains += gains
     for table in tables:

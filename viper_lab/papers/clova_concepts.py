@@ -134,15 +134,16 @@ class Concepts:
             pool.remove("loc")
         trainer = ToolTrainer(toolbox.models, pool, runner.sources(seed), runner.trained)
         before = list(self._found(toolbox))
-        seconds = []
+        seconds, kept, trained = [], 0, 0
         for name in self.names:
             runner.say(f"teaching loc: {name}")
             began = time.perf_counter()
-            trainer.teach("loc", name, TunerOptions(seed=seed))
+            result = trainer.teach("loc", name, TunerOptions(seed=seed))
             seconds.append(round(time.perf_counter() - began, 2))
+            kept, trained = kept + result.kept, trained + len(result.trained)
         after = list(self._found(toolbox.with_soft_prompts(pool)))
         pool.close()
-        return ToolOutcome((before, after), ((), ()), seconds)
+        return ToolOutcome((before, after), ((), ()), seconds, kept_good=kept, good=trained)
 
     def _found(self, toolbox: Toolbox) -> Iterator[ToolAnswer]:
         for name in self.names:

@@ -78,6 +78,7 @@ def test_concepts_are_learned_from_own_boxes_and_the_world_is_not_asked(
     gains = {gain["name"]: gain["interval"] for gain in report["gains"]}
     assert len(gains["find person"]) == len(gains["baseline -> + tool updates"]) == 2
     assert [row["n"] for row in report["rows"] if row["table"] == "table 3"] == [2] * 4
+    assert all("prompts kept" in row["table"] for row in rows.values())
     pool = PromptPool(out / "tools" / "pool-0")
     used = {name for each in pool.kept() for name in each.evidence.trained_on}
     pool.close()

@@ -10,6 +10,8 @@ over descriptions and gives a probability; a detector's also moves the box. No w
 Source: CLOVA (Gao et al. 2024), supplement, sec. 8.2 and 8.3. Differs: there 100 vectors are set
 beside the inputs of the decoder and trained by its losses.
 
+Both forms can be learned (:mod:`viper.tuning.soft_prompts.decoder` has that of the paper).
+
 OWL has no decoder; its class head reads each patch alone. Alternatives for it, as the share of 40
 validation scenes that are all right (seed 0): a query over the patches of the whole picture reaches
 striped 0.15, white 0.2, pyramid 0.38, pink 0.95. Vectors within the late layers (16 of them, or

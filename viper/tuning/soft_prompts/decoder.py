@@ -7,8 +7,9 @@ Source: CLOVA (Gao et al. 2024), supplement, secs. 8.2 and 8.3: 100 vectors, 100
 LOC: 5e-4, focal loss over the concept, another name of the picture and 13 absent ones, L1 loss of
 the boxes, stopped once its own picture is right, else discarded. SEG: 1e-1, the mask loss alone.
 Differs: an OWL-ViT has no decoder, so the vectors stand beside the patches in the last layers of
-its image tower. All prompts of a concept start from the same random vectors, so that their mean is
-one of them, too. Held-out pictures judge each prompt besides its own picture.
+its image tower. All prompts of a concept start from the same random vectors, since the mean of
+prompts from different ones would be near none of them. Held-out pictures judge each prompt besides
+its own picture.
 """
 
 from __future__ import annotations

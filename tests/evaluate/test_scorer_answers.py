@@ -10,9 +10,9 @@ from viper.agreement import normalise_answer
 from viper.data.sample import Sample
 from viper.evaluate.metrics.accuracy import (
     answer_correct,
-    ground_correct,
+    right_by_task,
     right_choice,
-    statement_correct,
+    right_statement,
 )
 from viper.evaluate.metrics.knowledge import soft_accuracy, stemmed, vqa_normalised
 from viper.evaluate.sample_result import Prediction
@@ -135,19 +135,24 @@ def test_stems_are_of_both_sides() -> None:
     assert soft_accuracy("run dog", [stemmed(one) for one in answers], stemmed) == 1.0
 
 
+def is_right(said: object, target: object) -> bool:
+    return right_statement(Sample("s", "?", "statement", "image", target, list), Prediction(said))
+
+
 @pytest.mark.parametrize("said", ["true", "TRUE", True])
 def test_statements_are_compared_without_case(said: object) -> None:
-    assert statement_correct(said, True) and statement_correct(said, "True")
-    assert not statement_correct(said, False)
+    assert is_right(said, True) and is_right(said, "True")
+    assert not is_right(said, False)
 
 
 @pytest.mark.parametrize("said", [" true", "yes", "", None, 1, "1", [], float("nan")])
 def test_no_truth_value_is_never_right(said: object) -> None:
-    assert not statement_correct(said, True) and not statement_correct(said, False)
+    assert not is_right(said, True) and not is_right(said, False)
 
 
 def test_a_missing_prediction_is_wrong() -> None:
-    assert not ground_correct(None, (0, 0, 1, 1))
+    boxed = Sample("s", "?", "ground", "image", (0, 0, 1, 1), list)
+    assert not right_by_task(boxed, Prediction(None))
     assert not answer_correct(None, "none")
     assert not right_choice(Sample("s", "?", "choice", "image", 0, list), Prediction(None))
 

@@ -7,7 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from viper.agreement import box_iou, match_tags
-from viper.evaluate.metrics.accuracy import ground_correct
+from viper.data.sample import Sample
+from viper.evaluate.metrics.accuracy import right_by_task
+from viper.evaluate.sample_result import Prediction
 
 NUMBER = st.floats(-1e6, 1e6)
 ANY_NUMBER = st.floats() | st.floats(-10, 10)
@@ -35,8 +37,9 @@ def test_hand_worked(first: tuple, second: tuple, iou: float) -> None:
 
 
 def test_an_iou_of_exactly_a_half_is_right() -> None:
-    assert ground_correct((0, 0, 10, 5), (0, 0, 10, 10))
-    assert not ground_correct((0, 0, 10, 4.999), (0, 0, 10, 10))
+    sample = Sample("s", "?", "ground", "image", (0, 0, 10, 10), list)
+    assert right_by_task(sample, Prediction(None, (0, 0, 10, 5)))
+    assert not right_by_task(sample, Prediction(None, (0, 0, 10, 4.999)))
 
 
 @settings(deadline=None)

@@ -90,12 +90,6 @@ def truth_of(value: Any) -> bool | None:
     return {"true": True, "false": False}.get(value.lower()) if isinstance(value, str) else None
 
 
-def statement_correct(prediction: Any, target: Any) -> bool:
-    """Return whether prediction and target are the same truth value; see :func:`truth_of`."""
-    truth = truth_of(prediction)
-    return truth is not None and truth == truth_of(target)
-
-
 def right_answer(sample: Sample, prediction: Prediction) -> bool:
     """Return whether a question's answer equals the target, or one of the targets."""
     return answer_correct(prediction.value, sample.target)
@@ -107,13 +101,9 @@ def right_choice(sample: Sample, prediction: Prediction) -> bool:
 
 
 def right_statement(sample: Sample, prediction: Prediction) -> bool:
-    """Return whether the truth value is the target's."""
-    return statement_correct(prediction.value, sample.target)
-
-
-def ground_correct(prediction: Sequence[float] | None, target: Sequence[float]) -> bool:
-    """Return whether the predicted box overlaps the target by an IoU of at least .5 (acc@0.5)."""
-    return prediction is not None and same_box(prediction, target)
+    """Return whether the truth value is the target's; see :func:`truth_of`."""
+    truth = truth_of(prediction.value)
+    return truth is not None and truth == truth_of(sample.target)
 
 
 def right_by_task(sample: Sample, prediction: Prediction) -> bool:
@@ -122,7 +112,7 @@ def right_by_task(sample: Sample, prediction: Prediction) -> bool:
     IoU at least 0.5, equal words, right option.
     """
     if sample.task == "ground":
-        return ground_correct(prediction.box, sample.target)
+        return prediction.box is not None and same_box(prediction.box, sample.target)
     if sample.task == "choice":
         return right_choice(sample, prediction)
     if sample.task == "statement":

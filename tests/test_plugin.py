@@ -57,7 +57,7 @@ def test_its_routine_backend_and_strategy_answer_a_query(installed: Path, folder
     out = viper(installed, folder, "run", "grey.png", "the cup on the very right", *given)
     found = json.loads(out)
     assert found["box"] == [40.0, 0.0, 80.0, 40.0]
-    assert (found["strategy"], found["api"]) == ("first_box", "abstract+corners")
+    assert (found["strategy"], found["api"]) == ("first_box", "abstract+more+corners")
     assert [call["tool"] for call in found["tool_calls"]] == ["find"]
 
 

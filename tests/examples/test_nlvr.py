@@ -196,7 +196,7 @@ def test_the_reproduction_measures_a_small_set(
         ("There is a yellow item", True, BOXES),
     ]
     root = write_set(tmp_path / "nlvr", labelled)
-    line = ["lab", "reproduce", "nlvr", "--root", str(root), "--quick", "--seeds", "2", "--out",
+    line = ["lab", "reproduce", "nlvr", "--root", str(root), "--quick", "--out",
             str(tmp_path / "out"), "--profile", str(PROFILE), "--processes", "1"]  # fmt: skip
     code, out, err = viper(capsys, *line)
     assert code == 1, err  # five sentences bear no gain out

@@ -93,6 +93,7 @@ def test_every_endpoint_and_error_is_described(open_server: Served) -> None:
         *("feedback", "self_tune", "tune_on_evidence", "votes", "verify", "abstain", "on_misfit"),
         *("examples", "retrieval", "example_order"),
         *("max_llm_calls", "max_llm_tokens", "max_cost_usd", "max_steps", "without_actions"),
+        *("worked_examples", "region_facts", "grounding", "exhausted"),
         *("max_turns", "max_seconds", "fallback"),
         *("max_pictures", "keep_pictures", "picture_pixels"),
         *("correct_demonstrations", "incorrect_demonstrations"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
 import string
 from collections.abc import Mapping, Sequence
@@ -18,14 +19,14 @@ from typing import Any
 
 import pytest
 
-SHARED = Path(__file__).parents[3] / "shared" / "data"
+SHARED = Path(os.environ.get("VIPER_DATA") or Path(__file__).parents[3] / "shared" / "data")
 
 
 def real(name: str) -> Path:
     """A folder of real files; skips the test where there is none."""
     path = SHARED / name
     if not path.exists():
-        pytest.skip(f"{path} is not here; see shared/data/README.md")
+        pytest.skip(f"{path} is not here; VIPER_DATA names the folder of real files")
     return path
 
 

@@ -385,3 +385,62 @@ def look(options: Options, processes: int | None) -> int:
     from viper_lab.papers.look import LookJob
 
     return LookJob(options).run(processes)
+
+
+@reproduce.command("photographs", short_help="Measure real photographs, receipts, blood smears.")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    envvar="VIPER_DATA",
+    required=True,
+    show_envvar=True,
+    metavar="DIR",
+    help="Folder with photos/, bccd/, receipts/ and models/.",
+)
+@click.option("--quick", is_flag=True, is_eager=True, help="Measure on fewer samples.")
+@click.option(
+    "--part",
+    "parts",
+    multiple=True,
+    metavar="NAME",
+    help="Measure this part alone; may be repeated.",
+)
+@click.option(
+    "--calibration",
+    metavar="FILE.toml",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="What an earlier run learned (DIR/calibration.toml of its --out); nothing is "
+    "fitted, and every picture of --data is judged.",
+)
+@click.option(
+    "--out",
+    type=OutPath(),
+    metavar="DIR",
+    callback=_out,
+    help="Folder for answers, calibration and reports. By default reproduce/photographs.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print rows, gains and claims as JSON.")
+def photographs(
+    data: Path,
+    quick: bool,
+    parts: tuple[str, ...],
+    calibration: Path | None,
+    out: Path,
+    as_json: bool,
+) -> int:
+    """Measure detection, confidence, withholding, receipts and cells, and check the claims.
+
+    The profile is photo-lite, with the detector of DIR/models. Rules and calibrations come from
+    two thirds of the pictures of photos/coco128; the third that is held back, and the other
+    folders, judge them. Every answer is stored at once; after Ctrl-C the same command continues.
+    The exit code is 1 if a claim fails.
+
+    \b
+    viper lab reproduce photographs --data DIR --quick
+    viper lab reproduce photographs --data OTHER --calibration \\
+        reproduce/photographs/calibration.toml
+    """
+    from viper_lab.photographs.job import PhotographJob
+    from viper_lab.photographs.study import measure
+
+    return measure(PhotographJob(data, out, quick, calibration), parts, as_json=as_json)

@@ -284,7 +284,7 @@ def run_clova(options: Options, own: ClovaOptions) -> int:
         reproduction = reproduce_clova(
             runner, tables, count, split, quick=options.quick, concepts=concepts
         )
-    return print_report(reproduction, options, began)
+    return print_report(reproduction, options.out, began, as_json=options.as_json)
 
 
 def _parts(options: Options, own: ClovaOptions) -> tuple[list[Subject], Data, Concepts | None]:

@@ -401,4 +401,4 @@ def run_dwim(options: Options, own: DwimOptions, settings: TuneSettings) -> int:
     began = time.monotonic()
     with closing(components), hint_to_go_on():
         reproduction = reproduce_dwim(study, quick=options.quick)
-    return print_report(reproduction, options, began)
+    return print_report(reproduction, options.out, began, as_json=options.as_json)

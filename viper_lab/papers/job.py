@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import click
 
@@ -76,7 +77,7 @@ class PaperJob(ABC):
             with watching(plan) as progress:
                 workers.answer_together(self, runner, study.cells(), progress, count)
                 reproduction = study.reproduce(runner)
-        return print_report(reproduction, self.options, began)
+        return print_report(reproduction, self.options.out, began, as_json=self.options.as_json)
 
     def _processes(self) -> int:
         """Return 2 where all models come with the package and there are two cores, else 1."""
@@ -116,18 +117,19 @@ def teller() -> Callable[[str], None]:
     return say
 
 
-def print_report(reproduction: Reproduction, options: Options, began: float) -> int:
+def print_report(reproduction: Reproduction, out: Path, began: float, *, as_json: bool) -> int:
     """Write and print a reproduction with the seconds that answering took; the exit code.
 
     Args:
+        out: folder of the reports.
         began: when answering began, by ``time.monotonic``.
     """
     seconds = round(time.monotonic() - began, 1)
     reproduction = replace(reproduction, facts={**reproduction.facts, "seconds": seconds})
-    write_reports(reproduction, options.out)
-    if options.as_json:
+    write_reports(reproduction, out)
+    if as_json:
         click.echo(json.dumps(reproduction.to_json(), allow_nan=False))
     else:
         click.echo(as_text(reproduction))
-    click.echo(f"{options.out / PAGE}", err=True)
+    click.echo(f"{out / PAGE}", err=True)
     return EXIT_FAILED if any(claim.holds is False for claim in reproduction.claims) else EXIT_OK

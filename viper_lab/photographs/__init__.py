@@ -1,0 +1,1 @@
+"""``viper lab reproduce photographs``: measured on photographs, receipts and blood smears."""

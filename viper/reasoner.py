@@ -89,6 +89,7 @@ class RunOptions:
         self,
         task: str = "auto",
         options: Sequence[str] | str = (),
+        *,
         sample_id: str | None = None,
         changes: Mapping[str, Any] = MappingProxyType({}),
         **settings: Any,

@@ -53,7 +53,7 @@ def proposed(
         OnnxError: it is no detector of a known family, or has other categories.
     """
     metadata = session.get_modelmeta().custom_metadata_map
-    coco = read_toml(Path(__file__).with_name("coco.toml"))[1]
+    coco: Any = read_toml(Path(__file__).with_name("coco.toml"))[1]
     names = tuple(map(str, categories or _literals(metadata, "names")))
     licence = licence or metadata.get("license", "unknown")[:200]
     size, axes = _input(session, metadata)
@@ -85,7 +85,9 @@ def proposed(
         )
     known = {*names, "*"}
     synonyms = {name: own for name, own in coco["synonyms"].items() if name in known}
-    unions = {word: tuple(known.intersection(own)) for word, own in coco["unions"].items()}
+    unions: Any = {
+        word: [each for each in own if each in known] for word, own in coco["unions"].items()
+    }
     unions = {word: own for word, own in unions.items() if own and word not in known}
     return replace(layout, categories=names, synonyms=synonyms, unions=unions, **changes)
 

@@ -18,7 +18,7 @@ import pytest
 
 from viper.models.vision.roles import Pixels
 
-SIDE = 64
+SIDE = 96
 STRIDES = (8, 16, 32)
 NAMES = ("cat", "fire hydrant", "person")
 FAMILIES = ("yolox", "yolo_rows", "yolo_columns", "detr_sigmoid", "detr_softmax")
@@ -163,6 +163,6 @@ class Graph:
 COLOR = (204, 102, 31)
 
 
-def plain(width: int = 128, height: int = 96, color: tuple[int, int, int] = COLOR) -> Pixels:
+def plain(width: int = 192, height: int = 144, color: tuple[int, int, int] = COLOR) -> Pixels:
     """Return a picture of one color, ``uint8 [H, W, 3]``."""
     return np.full((height, width, 3), color, np.uint8)

@@ -10,7 +10,7 @@ import pytest
 import tomlkit
 
 from tests.evaluate.official import real
-from tests.models.vision.onnx_graphs import COLOR, FAMILIES, LAYOUTS, NAMES, Graph, plain
+from tests.models.vision.onnx_graphs import COLOR, FAMILIES, LAYOUTS, NAMES, SIDE, Graph, plain
 from viper.errors import ToolError, UsageError, ViperError
 from viper.models.vision.boxes import MIN_SCORE
 from viper.models.vision.colors import COLORS
@@ -24,7 +24,7 @@ SHARES = [value / 255 for value in COLOR]
 
 def detector(folder: Path, graph: Graph, **layout: Any) -> OnnxDetector:
     path = graph.write(folder / f"{graph.family}.onnx")
-    values = {"size": [64, 64], "categories": list(NAMES), **LAYOUTS[graph.family], **layout}
+    values = {"size": [SIDE, SIDE], "categories": list(NAMES), **LAYOUTS[graph.family], **layout}
     path.with_suffix(".toml").write_text(tomlkit.dumps(values))
     return OnnxDetector.from_pretrained(path)
 
@@ -45,9 +45,7 @@ def test_the_box_and_the_scores_of_each_family_are_exact(family: str, tmp_path: 
     model = detector(tmp_path, Graph(family, times=(times * half,) * 3))
     assert isinstance(model, Detector)
     letterbox = LAYOUTS[family].get("letterbox")
-    box = {"corner": (16, 32, 80, 96), "centre": (16, 16, 80, 80), None: (16, 24, 80, 72)}[
-        letterbox
-    ]
+    box = {"corner": (16, 32, 80, 96), "centre": (16, 8, 80, 72), None: (16, 24, 80, 72)}[letterbox]
     shares = SHARES[::-1] if family == "yolox" else SHARES
     boxes = found(model)
     assert {name: place for name, (place, _) in boxes.items()} == dict.fromkeys(NAMES, box)
@@ -59,7 +57,7 @@ def test_the_box_and_the_scores_of_each_family_are_exact(family: str, tmp_path: 
     ("letterbox", "box", "corner"),
     [
         ("corner", (16, 32, 80, 96), COLOR[0] / 255),
-        ("centre", (16, 16, 80, 80), 114 / 255),
+        ("centre", (16, 8, 80, 72), 114 / 255),
         ("none", (16, 24, 80, 72), COLOR[0] / 255),
     ],
 )
@@ -75,12 +73,12 @@ def test_a_wide_picture_lies_where_the_layout_says(
 
 def test_a_high_picture_is_moved_to_the_right(tmp_path: Path) -> None:
     model = detector(tmp_path, Graph(), letterbox="centre")
-    assert found(model, plain(96, 128))["cat"][0] == (0, 32, 64, 96)
+    assert found(model, plain(144, 192))["cat"][0] == (0, 32, 56, 96)
 
 
 def test_a_box_beyond_the_picture_is_cut(tmp_path: Path) -> None:
-    model = detector(tmp_path, Graph(box=(24, 24, 72, 72)), letterbox="corner")
-    assert found(model)["cat"][0] == (48, 48, 128, 96)
+    model = detector(tmp_path, Graph(box=(24, 24, 120, 120)), letterbox="corner")
+    assert found(model)["cat"][0] == (48, 48, 192, 144)
 
 
 def test_axes_and_normalisation_are_those_of_the_layout(tmp_path: Path) -> None:
@@ -168,10 +166,10 @@ def test_a_missing_file_and_a_missing_layout_are_one_line(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"size": [32, 64]}, r"takes tensor\(float\) \[1, 3, 64, 64\]; the layout says"),
+        ({"size": [32, 96]}, r"takes tensor\(float\) \[1, 3, 96, 96\]; the layout says"),
         ({"axes": "NHWC"}, "the layout says"),
         ({"size": [8, 8]}, "32 to 2048"),
-        ({"size": [64, 64, 64]}, "size"),
+        ({"size": [96, 96, 96]}, "size"),
         ({"decoder": "eval"}, "decoder"),
         ({"fill": 300}, "0 to 255"),
         ({"std": [1.0, 0.0, 1.0]}, "std not 0"),
@@ -194,7 +192,7 @@ def test_a_wrong_layout_is_one_line_with_the_key(
 @pytest.mark.parametrize("decoder", ["yolox", "yolo", "detr"])
 def test_outputs_that_do_not_fit_the_categories_are_one_line(decoder: str, tmp_path: Path) -> None:
     model = detector(tmp_path, Graph(), categories=["one", "two"], decoder=decoder)
-    with pytest.raises(OnnxError, match=r"\[1, 84, 8\].*with 2 categories"):
+    with pytest.raises(OnnxError, match=r"\[1, 189, 8\].*with 2 categories"):
         model.encode([plain()])
 
 

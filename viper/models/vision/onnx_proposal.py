@@ -60,7 +60,7 @@ def proposed(
     layout = Layout(size=size, axes=axes, decoder="yolo", categories=("any",), licence=licence)
     outputs = OnnxDetector(session, layout, "the model").run(picture)[0]
     parts = [each[0] for each in outputs if each.ndim == 3]
-    shapes = sorted((part.shape for part in parts), key=lambda shape: shape[1])
+    shapes = sorted((part.shape for part in parts), key=lambda shape: shape[1] != 4)
     if len(shapes) == 1 and shapes[0][0] < shapes[0][1]:  # columns, which have no objectness
         count, changes = shapes[0][0] - 4, _YOLO
     elif len(shapes) == 1:

@@ -122,7 +122,10 @@ def _fit(answers: Sequence[Labelled]) -> dict[str, float]:
         # its exact gradient; differences would take a loss for each weight
         return float(value), rows.T @ (expit(odds) - right) + penalty * weights
 
-    found = minimize(loss, np.zeros(len(names) + 1), jac=True, method="L-BFGS-B")
+    # A failed check may weigh nothing, never for the answer: which checks ran is no evidence.
+    bounds = [(None, 0.0 if name.startswith("failed:") else None) for name in ("", *names)]
+    start = np.zeros(len(names) + 1)
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
     return dict(zip(["intercept", *names], np.round(found.x, 4).tolist(), strict=True))
 
 

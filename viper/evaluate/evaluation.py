@@ -147,7 +147,7 @@ def manifest_of(
         settings={**changed, "deadline_s": evaluation.deadline_s},
         profile=components.profile_name,
         document=document,
-        models=like.models if like else model_ids(reasoner),
+        models=like.models if like else model_ids(reasoner, writes=not evaluation.programs),
         prompt_hash=asked,
         bank_hash=bank_hash if bank else None,
         arguments=tuple(sys.argv),
@@ -156,14 +156,17 @@ def manifest_of(
     )
 
 
-def model_ids(reasoner: Reasoner) -> dict[str, str]:
+def model_ids(reasoner: Reasoner, *, writes: bool = True) -> dict[str, str]:
     """Load every model that answers; return name and weight hash, language models first.
 
     The fingerprints of the soft prompts and demonstrations that the run uses come last.
+
+    Args:
+        writes: whether language models answer; without them programs are given.
     """
     components = reasoner.components
     models = components.toolbox.models
-    llms = {role: llm for role, llm in components.models.items() if role != "critic"}
+    llms = {role: llm for role, llm in components.models.items() if writes and role != "critic"}
     pools: dict[str, Any] = {"soft prompts": components.toolbox.soft_prompts}
     if isinstance(components.examples, LearnedExamples):
         pools["demonstrations"] = components.examples.pool

@@ -323,5 +323,14 @@ def with_values(
                 table[part] = number
     for key, calibration in (confidence or {}).items():
         calibrations = document.setdefault("confidence", tomlkit.table(is_super_table=True))
-        calibrations[key] = to_json(calibration)
+        calibrations[key] = _without_empty(to_json(calibration))
     return tomlkit.dumps(document)
+
+
+def _without_empty(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table without the empty tables in it, which would be lines that say nothing."""
+    return {
+        key: _without_empty(value) if isinstance(value, Mapping) else value
+        for key, value in table.items()
+        if value != {}
+    }

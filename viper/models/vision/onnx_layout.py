@@ -127,9 +127,10 @@ def letterboxed(layout: Layout, image: Pixels) -> tuple[Floats, Frame]:
     """Return the input float32 ``[1, ...]`` for a picture, and where the picture lies in it."""
     (height, width), (rows, columns) = image.shape[:2], layout.size
     fitted, x, y = (columns, rows), 0, 0
+    scale = (columns / width, rows / height)
     if layout.letterbox != "none":
-        ratio = min(rows / height, columns / width)
-        fitted = max(1, int(width * ratio)), max(1, int(height * ratio))  # as YOLOX rounds
+        scale = (min(scale), min(scale))  # of boxes, too, as YOLOX has it in spite of the rounding
+        fitted = max(1, int(width * scale[0])), max(1, int(height * scale[1]))
     if layout.letterbox == "centre":
         x, y = (columns - fitted[0]) // 2, (rows - fitted[1]) // 2
     canvas = np.full((rows, columns, 3), layout.fill, np.uint8)
@@ -141,7 +142,7 @@ def letterboxed(layout: Layout, image: Pixels) -> tuple[Floats, Frame]:
     if layout.scale != 1 or mean.any() or (std != 1).any():
         array = (array * np.float32(layout.scale) - mean) / std
     array = array.transpose(2, 0, 1) if layout.axes == "NCHW" else array
-    return np.ascontiguousarray(array)[None], Frame((fitted[0] / width, fitted[1] / height), (x, y))
+    return np.ascontiguousarray(array)[None], Frame(scale, (x, y))
 
 
 def decoded(layout: Layout, outputs: Sequence[Any]) -> tuple[Floats, Floats]:

@@ -292,7 +292,8 @@ def test_words_that_it_cannot_see_are_withheld_by_name(
     model: Path, capsys: Capture, picture: str, endpoint: list[str]
 ) -> None:
     endpoint.append(counting("person"))
-    run = ("run", picture, "How many people are swimming near the shark?", "--profile", "photo-lite")
+    query = "How many people are swimming near the shark?"
+    run = ("run", picture, query, "--profile", "photo-lite")
     code, out, err = viper(capsys, *run)
     assert code == 1
     assert "photo-lite cannot see 'swimming', 'shark'." in out + err

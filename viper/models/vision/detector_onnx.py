@@ -1,7 +1,7 @@
 """Detection by an ONNX file of a closed vocabulary, on onnxruntime alone.
 
-The layout beside the file (:mod:`viper.models.vision.onnx_layout`) says how pictures go in and boxes
-come out. A picture runs through the model once: its encoding keeps every likely box with its scores
+The layout beside the file (:mod:`viper.models.vision.onnx_layout`) says how pictures go in and
+boxes come out. A picture runs through the model once: its encoding keeps every likely box with its scores
 of all categories, so phrases and thresholds cost no further run.
 """
 
@@ -15,8 +15,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from viper.models.loading import reason_of
-from viper.models.vision.boxes import clip_corners, suppress
-from viper.models.vision.onnx_layout import Layout, OnnxError, decoded, letterboxed
+from viper.models.vision.boxes import MIN_SCORE, clip_corners, suppress
+from viper.models.vision.colors import COLORS, color_chances
+from viper.models.vision.onnx_layout import Frame, Layout, OnnxError, decoded, letterboxed
 from viper.models.vision.roles import Detection, Floats, Pixels
 from viper.models.vision.vocabulary import Vocabulary
 from viper.threads import thread_count
@@ -26,10 +27,15 @@ MAX_BYTES = 2 << 30
 
 
 class OnnxEncoding(NamedTuple):
-    """Likely boxes of a picture: ``[N, 4]`` in its pixels, and scores ``[N, C]``."""
+    """Likely boxes of a picture: ``[N, 4]`` in its pixels, and scores ``[N, C]``.
+
+    Attributes:
+        picture: ``uint8 [H, W, 3]`` RGB, for colors.
+    """
 
     boxes: Floats
     scores: Floats
+    picture: Pixels
 
 
 class OnnxDetector:
@@ -68,11 +74,6 @@ class OnnxDetector:
         digest.update(repr(layout).encode())  # another layout gives other boxes
         return cls(session, layout, f"{path.name}@{digest.hexdigest()[:12]}")
 
-    @property
-    def memory_bytes(self) -> int:
-        """Return the size in bytes of the encodings' buffers, which onnxruntime does not state."""
-        return 0
-
     def encode(self, images: Sequence[Pixels]) -> list[OnnxEncoding]:
         """Return the likely boxes of each picture ``uint8 [H, W, 3]`` RGB.
 
@@ -81,30 +82,43 @@ class OnnxDetector:
         """
         encodings = []
         for image in images:
-            inputs, frame = letterboxed(self.layout, image)
-            try:
-                outputs = self._session.run(None, {self._input: inputs})
-            except Exception as error:  # onnxruntime's errors have no common base
-                raise OnnxError(f"{self.model_id}: cannot run: {reason_of(error)}") from None
+            outputs, frame = self.run(image)
             try:
                 boxes, scores = decoded(self.layout, outputs)
             except OnnxError as error:
                 raise OnnxError(f"{self.model_id}: {error}") from None
-            corners = (boxes - np.float32(frame.corner * 2)) / np.float32(frame.scale * 2)
-            encodings.append(OnnxEncoding(clip_corners(corners, image.shape[:2]), scores))
+            corner, scale = (np.array(each * 2, np.float32) for each in (frame.corner, frame.scale))
+            boxes = clip_corners((boxes - corner) / scale, image.shape[:2])
+            encodings.append(OnnxEncoding(boxes, scores, image))
         return encodings
+
+    def run(self, image: Pixels) -> tuple[list[Any], Frame]:
+        """Return the outputs of the model for a picture, and where the picture lies in the input.
+
+        Raises:
+            OnnxError: the model cannot run.
+        """
+        inputs, frame = letterboxed(self.layout, image)
+        try:
+            return self._session.run(None, {self._input: inputs}), frame
+        except Exception as error:  # noqa: BLE001 (boundary: onnxruntime's have no common base)
+            raise OnnxError(f"{self.model_id}: cannot run: {reason_of(error)[:300]}") from None
 
     def detect(self, encoding: OnnxEncoding, phrases: Sequence[str]) -> list[list[Detection]]:
         """Return the boxes of each phrase, see :class:`~viper.models.vision.roles.Detector`.
 
-        The boxes of a union of categories are suppressed together.
+        The boxes of a union of categories are suppressed together. A color multiplies the score by
+        its probability, see :func:`~viper.models.vision.colors.color_chances`.
 
         Raises:
             ToolError: a phrase names no category; the message has the nearest ones.
         """
-        chosen = [self.vocabulary.indices(phrase) for phrase in phrases]
-        best = (encoding.scores[:, indices].max(axis=1) for indices in chosen)
-        return [suppress(encoding.boxes, scores, self.model_id) for scores in best]
+        found = []
+        for indices, color in map(self.vocabulary.named, phrases):
+            scores = encoding.scores[:, indices].max(axis=1)
+            boxes = suppress(encoding.boxes, scores, self.model_id)
+            found.append(boxes if color is None else _colored(boxes, encoding.picture, color))
+        return found
 
     def survey(self, encoding: OnnxEncoding) -> list[tuple[int, Detection]]:
         """Return all boxes of all categories with the category's index, suppressed by category."""
@@ -113,6 +127,17 @@ class OnnxDetector:
             for index in np.flatnonzero(encoding.scores.max(axis=0, initial=0) > 0).tolist()
             for detection in suppress(encoding.boxes, encoding.scores[:, index], self.model_id)
         ]
+
+
+def _colored(boxes: list[Detection], picture: Pixels, color: str) -> list[Detection]:
+    """Return boxes with scores times the probability of a color, best first."""
+    index, colored = COLORS.index(color), []
+    for box, score in ((each.box, each.score) for each in boxes):
+        x0, y0, x1, y1 = (int(side) for side in box)
+        chances, _ = color_chances(picture[y0 : max(y0 + 1, y1), x0 : max(x0 + 1, x1)])
+        colored.append(Detection(box, score * float(chances[index])))
+    likely = (each for each in colored if each.score >= MIN_SCORE)
+    return sorted(likely, key=lambda each: -each.score)
 
 
 def open_session(path: Path) -> Any:
@@ -136,7 +161,7 @@ def open_session(path: Path) -> Any:
     options.intra_op_num_threads = thread_count()
     try:
         return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime's errors have no common base
+    except Exception as error:  # noqa: BLE001 (boundary: as above)
         raise OnnxError(f"{path}: onnxruntime cannot load it: {reason_of(error)[:300]}") from None
 
 

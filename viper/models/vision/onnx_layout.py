@@ -79,6 +79,7 @@ class Layout:
 
     def __post_init__(self) -> None:
         names = {*self.categories} - {""}
+        twice = [name for name in names if self.categories.count(name) > 1]
         numbers = (self.scale, *self.mean, *self.std)
         listed = {*self.synonyms, *(each for union in self.unions.values() for each in union)}
         checks = (
@@ -89,6 +90,7 @@ class Layout:
              "finite numbers, std not 0"),
             ("categories", f"{len(names)} names", 1 <= len(names) <= MOST_CATEGORIES,
              f"1 to {MOST_CATEGORIES}"),
+            ("categories", twice[:3], not twice, "each once"),
             ("synonyms and unions", sorted(listed - names - {"*"})[:3], listed <= {*names, "*"},
              "categories"),
         )  # fmt: skip
@@ -178,7 +180,7 @@ Parts = tuple[Floats, Floats] | None
 
 def _yolox(layout: Layout, outputs: Sequence[Any]) -> Parts:
     """Decode offsets in the cells of grids (Ge et al. 2021), one row ``5 + C`` for each cell."""
-    cells, sides = _cells(layout.size)
+    cells, sides = grid_cells(layout.size)
     if not outputs or outputs[0].shape != (len(cells), 5 + len(layout.categories)):
         return None
     likely = outputs[0][:, 4] >= MIN_SCORE  # a score is at most the objectness
@@ -189,11 +191,11 @@ def _yolox(layout: Layout, outputs: Sequence[Any]) -> Parts:
 
 
 @lru_cache(maxsize=8)
-def _cells(size: tuple[int, int]) -> tuple[Floats, Floats]:
+def grid_cells(size: tuple[int, int]) -> tuple[Floats, Floats]:
     """Return column and row ``[N, 2]``, and side in pixels ``[N, 1]``, of every cell."""
     grids = [np.indices((size[0] // side, size[1] // side)).reshape(2, -1).T for side in STRIDES]
     cells = np.concatenate(grids)[:, ::-1].astype(np.float32)
-    sides = np.repeat(np.float32(STRIDES), [len(grid) for grid in grids])[:, None]
+    sides = np.repeat(np.array(STRIDES, np.float32), [len(grid) for grid in grids])[:, None]
     return cells, sides
 
 
@@ -222,7 +224,7 @@ def _detr(layout: Layout, outputs: Sequence[Any]) -> Parts:
     else:
         odds = np.exp(logits - logits.max(axis=1, keepdims=True))
         scores = (odds / odds.sum(axis=1, keepdims=True))[:, :-1]
-    return boxes * np.float32([*layout.size[::-1]] * 2), scores
+    return boxes * np.array([*layout.size[::-1]] * 2, np.float32), scores
 
 
 DECODERS: Mapping[str, Callable[[Layout, Sequence[Any]], Parts]] = {

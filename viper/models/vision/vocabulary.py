@@ -8,11 +8,20 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from viper.errors import ToolError
+from viper.models.vision.colors import color_named
 
 # Nouns whose plural has another stem; others change by their ending.
 _IRREGULAR = {"people": "person", "mice": "mouse", "geese": "goose", "teeth": "tooth"}
+
+# Endings of plurals and of their singulars.
+_ENDINGS = (
+    ("ves", "f"), ("ves", "fe"), ("ies", "y"),
+    ("ses", "s"), ("xes", "x"), ("zes", "z"), ("ches", "ch"), ("shes", "sh"), ("oes", "o"),
+    ("s", ""),
+)  # fmt: skip
 
 # Words before a noun that change nothing.
 _DETERMINERS = frozenset({"a", "an", "the", "any", "some", "all", "every", "each"})
@@ -33,6 +42,13 @@ class UnknownPhraseError(ToolError):
     def __init__(self, phrase: str, advice: str) -> None:
         self.phrase = phrase
         super().__init__(f"the detector knows no {phrase!r}; {advice}")
+
+
+class Named(NamedTuple):
+    """What a phrase names: indices of categories, and the color before the noun or None."""
+
+    indices: list[int]
+    color: str | None
 
 
 class Vocabulary:
@@ -68,20 +84,22 @@ class Vocabulary:
         """Return all names, synonyms and unions."""
         return tuple(self._indices)
 
-    def indices(self, phrase: str) -> list[int]:
-        """Return the indices of the categories that a phrase names.
+    def named(self, phrase: str) -> Named:
+        """Return what a phrase names, such as ``the red cars``.
 
         Raises:
-            UnknownPhraseError: it names none; the message has the nearest words.
+            UnknownPhraseError: it names no category; the message has the nearest words.
         """
         words = phrase.lower().replace("-", " ").split()
         while len(words) > 1 and words[0] in _DETERMINERS:
             words = words[1:]
+        color = color_named(words[0]) if len(words) > 1 else None
+        for start in range(1 + bool(color)):
+            for form in _forms(" ".join(words[start:])):
+                word = form if form in self._indices else self._singular.get(form)
+                if word:
+                    return Named(list(self._indices[word]), color if start else None)
         text = " ".join(words)
-        for form in _forms(text):
-            word = form if form in self._indices else self._singular.get(form, "")
-            if word:
-                return list(self._indices[word])
         nearest = ", ".join(self._nearest(text))
         advice = f"nearest: {nearest}" if nearest else f"it knows {', '.join(self.words[-5:])}, …"
         raise UnknownPhraseError(phrase, advice)
@@ -99,9 +117,9 @@ def _forms(text: str) -> list[str]:
 
     def singulars(word: str) -> Iterator[str]:
         yield word
-        for plural, ending in (("ves", "f"), ("ves", "fe"), ("ies", "y"), ("es", ""), ("s", "")):
+        for plural, singular in _ENDINGS:
             if word.endswith(plural) and len(word) > len(plural) + 1:
-                yield word.removesuffix(plural) + ending
+                yield word.removesuffix(plural) + singular
 
     before, space, last = text.rpartition(" ")
     last = _IRREGULAR.get(last, last)

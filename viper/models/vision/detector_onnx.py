@@ -1,8 +1,8 @@
 """Detection by an ONNX file of a closed vocabulary, on onnxruntime alone.
 
 The layout beside the file (:mod:`viper.models.vision.onnx_layout`) says how pictures go in and
-boxes come out. A picture runs through the model once: its encoding keeps every likely box with its scores
-of all categories, so phrases and thresholds cost no further run.
+boxes come out. A picture runs through the model once: its encoding keeps every likely box with its
+scores of all categories, so phrases and thresholds cost no further run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from viper.models.vision.boxes import MIN_SCORE, clip_corners, suppress
 from viper.models.vision.colors import COLORS, color_chances
 from viper.models.vision.onnx_layout import Frame, Layout, OnnxError, decoded, letterboxed
 from viper.models.vision.roles import Detection, Floats, Pixels
-from viper.models.vision.vocabulary import Vocabulary
 from viper.threads import thread_count
 
 # Detectors have 1 MB to 700 MB; a protocol buffer holds at most 2 GiB.
@@ -54,7 +53,7 @@ class OnnxDetector:
     def __init__(self, session: Any, layout: Layout, name: str) -> None:
         self.model_id, self.layout = name, layout
         self.categories = layout.categories
-        self.vocabulary = Vocabulary(layout.categories, layout.synonyms, layout.unions)
+        self.vocabulary = layout.vocabulary
         self._session = session
         self._input = session.get_inputs()[0].name
 

@@ -63,6 +63,8 @@ class ApplyOptions(cli.DataTrust, cli.ProfileChoice):
     force: bool = cli.option("--force", help="Replace an existing table, whatever it holds.")
     workers: int = cli.workers_field("Number of pictures at the same time.")
     quiet: bool = cli.given_by(cli.quiet_option)
+    checks: bool | None = cli.given_by(cli.checks_option)
+    abstain: float | None = cli.given_by(cli.abstain_option)
     api: str | None = cli.given_by(cli.api_option)
     learned: bool = cli.learned_field(by_default=False)
     # fmt: on
@@ -125,6 +127,7 @@ def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
             [source.text for source in components.library.prelude().sources],
             decisive_tables(to_json(profile.document)),
             getattr(toolbox.soft_prompts, "fingerprint", ""),
+            *(each for each in (options.checks, options.abstain) if each is not None),
         ]
         fingerprint = hashlib.sha256(dumps(facts).encode()).hexdigest()[:16]
         listed = folder_samples(folder, query, fingerprint)
@@ -138,7 +141,8 @@ def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
         cli.fetch_models(profile)
         stack.enter_context(hint_to_go_on())
         media_cache = ComputeCache(options.workers + _READ_AHEAD, SHARED_MEDIA_BYTES)
-        runner = ProgramRunner(reasoner, metric("answered"), RunOptions(), media_cache, code)
+        changed = RunOptions(checks=options.checks, abstain=options.abstain)
+        runner = ProgramRunner(reasoner, metric("answered"), changed, media_cache, code)
         engine = LocalEngine(runner, Bounds(options.workers))
         total, done = len(listed.samples), len(table.done())
         with evaluation_progress(total, done, scored=False) as progress:

@@ -36,6 +36,8 @@ class ExecOptions(cli.ProfileChoice):
     page: int = cli.given_by(cli.page_option, 1)
     verbose: bool = cli.given_by(cli.verbose_option)
     quiet: bool = cli.given_by(cli.quiet_option)
+    checks: bool | None = cli.given_by(cli.checks_option)
+    abstain: float | None = cli.given_by(cli.abstain_option)
     api: str | None = cli.given_by(cli.api_option)
     learned: bool = cli.learned_field()
     # fmt: on
@@ -58,7 +60,12 @@ def execute(execution: ExecOptions, program: Path, media: tuple[str, ...]) -> in
     """
     source = read_program(program)
     loaded = cli.read_media(media, execution.page)
-    options = RunOptions(task=execution.task, options=";".join(execution.choices))
+    options = RunOptions(
+        task=execution.task,
+        options=";".join(execution.choices),
+        checks=execution.checks,
+        abstain=execution.abstain,
+    )
     with cli.open_reasoner(execution) as reasoner:
         result = reasoner.execute(source, loaded, execution.query, options)
     for trial in result.trace.trials if execution.verbose else ():

@@ -155,6 +155,7 @@ class EvalOptions(cli.ProfileChoice):
     ids: str | None = cli.option("--ids", metavar="FILE|ID,ID", section="Samples",
         help="Answer only these samples and ignore --limit; a file holds one id on each line.")
     seed: int = cli.seed_field(section="Samples")
+    programs: Path | None = cli.programs_option("Samples")
     examples: bool = cli.option("--examples/--zero-shot", default=True, section=EXAMPLES,
         help="Show the in-context examples of the profile.")
     examples_bank: str | None = cli.given_by(bank_option)

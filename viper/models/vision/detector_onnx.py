@@ -24,6 +24,9 @@ from viper.threads import thread_count
 # Detectors have 1 MB to 700 MB; a protocol buffer holds at most 2 GiB.
 MAX_BYTES = 2 << 30
 
+# Characters of an error of onnxruntime: its end says what is wrong, before stand names of C++.
+_TOLD = 200
+
 
 class OnnxEncoding(NamedTuple):
     """Likely boxes of a picture: ``[N, 4]`` in its pixels, and scores ``[N, C]``.
@@ -101,7 +104,7 @@ class OnnxDetector:
         try:
             return self._session.run(None, {self._input: inputs}), frame
         except Exception as error:  # noqa: BLE001 (boundary: onnxruntime's have no common base)
-            raise OnnxError(f"{self.model_id}: cannot run: {reason_of(error)[:300]}") from None
+            raise OnnxError(f"{self.model_id}: cannot run: {reason_of(error)[-_TOLD:]}") from None
 
     def detect(self, encoding: OnnxEncoding, phrases: Sequence[str]) -> list[list[Detection]]:
         """Return the boxes of each phrase, see :class:`~viper.models.vision.roles.Detector`.
@@ -161,7 +164,9 @@ def open_session(path: Path) -> Any:
     try:
         return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # noqa: BLE001 (boundary: as above)
-        raise OnnxError(f"{path}: onnxruntime cannot load it: {reason_of(error)[:300]}") from None
+        raise OnnxError(
+            f"{path}: onnxruntime cannot load it: {reason_of(error)[-_TOLD:]}"
+        ) from None
 
 
 def check_input(session: Any, layout: Layout, path: Path) -> None:

@@ -64,6 +64,8 @@ class Layout:
         UsageError: a value is out of range, or a word stands for no category.
     """
 
+    __pydantic_config__ = {"extra": "forbid"}
+
     size: tuple[int, int]
     decoder: Literal["yolox", "yolo", "detr"]
     categories: tuple[str, ...]
@@ -215,7 +217,8 @@ def _detr(layout: Layout, outputs: Sequence[Any]) -> Parts:
     """Decode boxes as shares of the input and logits; one more of them is that of no object."""
     if len(outputs) != 2 or len(outputs[0]) != len(outputs[1]):
         return None
-    boxes, logits = sorted(outputs, key=lambda each: each.shape[1] != 4)
+    # Three categories and none have as many logits as a box has sides, but not from 0 to 1.
+    boxes, logits = sorted(outputs, key=lambda each: (each.shape[1] != 4, each.min() < 0))
     more = logits.shape[1] - len(layout.categories)
     if boxes.shape[1] != 4 or more not in (0, 1):
         return None

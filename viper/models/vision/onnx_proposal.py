@@ -53,14 +53,14 @@ def proposed(
         OnnxError: it is no detector of a known family, or has other categories.
     """
     metadata = session.get_modelmeta().custom_metadata_map
-    coco = read_toml(Path(__file__).with_name("coco.toml"))[1]
+    coco: Any = read_toml(Path(__file__).with_name("coco.toml"))[1]
     names = tuple(map(str, categories or _literals(metadata, "names")))
     licence = licence or metadata.get("license", "unknown")[:200]
     size, axes = _input(session, metadata)
     layout = Layout(size=size, axes=axes, decoder="yolo", categories=("any",), licence=licence)
     outputs = OnnxDetector(session, layout, "the model").run(picture)[0]
     parts = [each[0] for each in outputs if each.ndim == 3]
-    shapes = sorted((part.shape for part in parts), key=lambda shape: shape[1])
+    shapes = sorted((part.shape for part in parts), key=lambda shape: shape[1] != 4)
     if len(shapes) == 1 and shapes[0][0] < shapes[0][1]:  # columns, which have no objectness
         count, changes = shapes[0][0] - 4, _YOLO
     elif len(shapes) == 1:
@@ -85,7 +85,9 @@ def proposed(
         )
     known = {*names, "*"}
     synonyms = {name: own for name, own in coco["synonyms"].items() if name in known}
-    unions = {word: tuple(known.intersection(own)) for word, own in coco["unions"].items()}
+    unions: Any = {
+        word: [each for each in own if each in known] for word, own in coco["unions"].items()
+    }
     unions = {word: own for word, own in unions.items() if own and word not in known}
     return replace(layout, categories=names, synonyms=synonyms, unions=unions, **changes)
 

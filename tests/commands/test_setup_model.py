@@ -382,3 +382,19 @@ def test_the_real_file_is_set_up(tmp_path: Path, capsys: Capture) -> None:
     assert code == 0, err
     assert "layout   yolox, 416 x 416 NCHW BGR, letterbox corner, 80 categories" in out
     assert "found    giraffe 0.8" in out
+
+
+def test_faces_are_found_by_their_own_model(
+    model: Path, tmp_path: Path, capsys: Capture, picture: str
+) -> None:
+    source = program(tmp_path, "return len(ImagePatch(image).find('faces'))")
+    code, out, err = viper(capsys, "exec", source, picture, "--profile", "photo-lite")
+    assert (code, out) == (0, "0\n"), err
+
+
+def test_the_color_of_an_object_that_is_unknown_is_no_answer(
+    model: Path, tmp_path: Path, capsys: Capture, picture: str
+) -> None:
+    source = program(tmp_path, "return ImagePatch(image).verify_property('sky', 'orange')")
+    code, out, err = viper(capsys, "exec", source, picture, "--profile", "photo-lite")
+    assert code == 1 and "the detector knows no 'sky'" in out + err

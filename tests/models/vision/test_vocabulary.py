@@ -76,7 +76,7 @@ def test_one_color_may_stand_before(phrase: str, name: str, color: str, coco: Vo
     ("phrase", "advice"),
     [
         ("umbrella stand", "nearest: umbrella"),
-        ("glass", "nearest: wine glass"),
+        ("wine cellar", "nearest: wine glass"),
         ("girafe", "nearest: giraffe"),
         ("happy dog", "nearest: dog, hot dog"),
         ("light", "nearest: stop light, traffic light"),

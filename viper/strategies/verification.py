@@ -21,6 +21,7 @@ from typing import Any
 from viper.schema import Answer, Check, Trial
 from viper.strategies.answers import read_answer
 from viper.strategies.base import Components, Conclusion, RunContext, StoppedError, answering_trial
+from viper.strategies.confidence import margin_of
 from viper.strategies.exact import EXACT_INPUTS, ExactInput, ExactInputs
 from viper.strategies.program import (
     ENTRY,
@@ -102,7 +103,7 @@ def agreement(
             accept_misfit=True,
         )
         ended = seen.failure is not None and seen.failure.kind in ("budget", "unavailable")
-        return None if ended else _relation_check(variant, seen.answer)
+        return None if ended else _relation_check(variant, seen, moved=bool(side))
 
     checks: list[Check] = []
     for name, side in (("laxer", -1), ("stricter", 1)) if judges else ():
@@ -160,11 +161,12 @@ def _ask_variant(
         except StoppedError:
             program = ""
     trials = list(run_program(components, other, Generation(program))) if program else []
-    answering = answering_trial(trials)
-    return _relation_check(variant, None if answering is None else answering.answer)
+    return _relation_check(variant, answering_trial(trials))
 
 
-def _relation_check(variant: Variant, answer: Answer | None) -> Check:
+def _relation_check(variant: Variant, trial: Trial | None, moved: bool = False) -> Check:
+    answer = None if trial is None else trial.answer
     passed = answer is not None and agree(answer, variant.expected)
     seen = _FAILED if answer is None else short_text(answer)
-    return Check("relation", variant.name, passed, short_text(variant.expected), seen)
+    margin = None if trial is None or moved else margin_of(trial)
+    return Check("relation", variant.name, passed, short_text(variant.expected), seen, margin)

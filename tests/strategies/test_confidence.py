@@ -82,6 +82,13 @@ def test_a_later_step_does_not_count_once_the_risk_was_exceeded() -> None:
     assert Confidence({}, ((0.9, 99, 1), (0.8, 120, 20), (0.7, 9_999, 20))).limit(0.05) == 0.9
 
 
+def test_a_promise_allows_for_a_whole_picture_of_wrong_answers() -> None:
+    steps = ((0.9, 50, 1), (0.8, 100, 6))
+    assert Confidence({}, steps).limit(0.08) == 0.8
+    assert Confidence({}, steps, unit=4.0).limit(0.08) is None
+    assert Confidence({}, steps, unit=4.0).limit(0.1) == 0.8
+
+
 def test_an_answer_below_the_limit_is_withheld_as_a_guess() -> None:
     result = ask(PLAIN, abstain=0.05)
     assert result.answer is None and result.value is None

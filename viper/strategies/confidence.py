@@ -62,11 +62,13 @@ class Confidence:
         weights: log-odds of a right answer for each feature, and ``intercept``.
         steps: ``(confidence, answered, wrong)`` of labelled samples, confidence falling: how many
             answers had at least this confidence, and how many of them were wrong.
+        unit: answers about one picture, on average, as far as the labelled samples have several.
         kinds: calibrations of answers of one kind (:func:`kind_of`) that replace this one.
     """
 
     weights: Mapping[str, float] = field(default_factory=dict)
     steps: tuple[tuple[float, int, int], ...] = ()
+    unit: float = 1.0
     kinds: Mapping[str, Confidence] = field(default_factory=dict)
 
     def about(self, answer: Answer) -> Confidence:
@@ -89,11 +91,13 @@ class Confidence:
     def limit(self, risk: float) -> float | None:
         """Return the least confidence at which the expected error of answers is at most a risk.
 
+        The bound counts one picture more than the labelled samples, with wrong answers only.
+
         Return None if the labelled samples promise it for no confidence.
         """
         limit = None
         for confidence, answered, wrong in self.steps:
-            if (wrong + 1) / (answered + 1) <= risk:
+            if (wrong + self.unit) / (answered + self.unit) <= risk:
                 limit = confidence
             elif limit is not None:
                 break
@@ -179,8 +183,8 @@ def features(trace: Trace) -> dict[str, float]:
     other answers, and ``differs`` that of exact inputs on which the program differs from most
     candidates. ``count`` is the logarithm of an answer that is a number.
 
-    Of the candidates that a threshold judged, in log-odds: ``doubtful`` measures those near it, each
-    by at most 1. Where one was accepted, ``weakest`` is by how much the last one passed, and
+    Of the candidates that a threshold judged, in log-odds: ``doubtful`` measures those near it,
+    each by at most 1. Where one was accepted, ``weakest`` is by how much the last one passed, and
     ``passed`` by how much the best one did, on the mean of the run and its checks; where none was,
     ``none`` is 1, and ``missed`` is by how much the best one failed.
     """

@@ -12,6 +12,7 @@ import click
 import tomlkit
 
 from viper.commands.options import state_option
+from viper.commands.setup import PHOTO_LITE
 from viper.embedded import MEDIA
 from viper.errors import EXIT_OK, StoreError, UsageError
 from viper.escape import for_terminal
@@ -24,8 +25,6 @@ from viper.profiles.files import state_dir
 from viper.record import read_toml
 from viper.schema import to_json
 from viper.storage.files import read_plain_file, write_file
-
-PROFILE = "photo-lite"
 
 # Boxes that are shown, best first: enough to see whether places and names are right.
 _SHOWN = 8
@@ -83,19 +82,22 @@ def model(
     click.echo(f"licence  {for_terminal(layout.licence)}")
     if "agpl" in layout.licence.lower():
         click.echo("warning  the AGPL asks for the source of everything that serves this model")
-    for index, box in boxes[:_SHOWN] or [(-1, None)]:
-        found = "nothing" if box is None else for_terminal(layout.categories[index])
-        place = "" if box is None else f" {box.score:.2f} at {tuple(map(round, box.box))}"
-        click.echo(f"found    {found}{place} in {picture.name}")
-    own = state_dir(state) / "profiles" / f"{PROFILE}.toml"
+    for index, found in boxes[:_SHOWN]:
+        place = ", ".join(f"{side:.0f}" for side in found.box)
+        name = for_terminal(layout.categories[index])
+        click.echo(f"found    {name} {found.score:.2f} at ({place}) in {picture.name}")
+    if not boxes:
+        click.echo(f"found    nothing in {picture.name}; try another with --picture")
+    own = state_dir(state) / "profiles" / f"{PHOTO_LITE}.toml"
     document = tomlkit.parse(read_toml(own)[0]) if own.is_file() else tomlkit.document()
-    document["extends"] = PROFILE
+    document["description"] = f"photographs offline, with {path.name}"
+    document["extends"] = PHOTO_LITE
     choice = {"backend": ONNX, "model": str(path)}
     if document.get("roles", {}).get("detector") != choice:
         document.pop("confidence", None)  # calibrated with another detector
         document.setdefault("roles", tomlkit.table())["detector"] = choice
         write_file(own, tomlkit.dumps(document))
-    click.echo(f"profile  {PROFILE} uses it on this machine ({own}): --profile {PROFILE}")
+    click.echo(f"profile  {PHOTO_LITE} uses it on this machine ({own}): --profile {PHOTO_LITE}")
     return EXIT_OK
 
 

@@ -40,22 +40,26 @@ PUBLIC_FILE = (
 ENGINES = ("searxng", "json")
 
 
+Kind = Literal["weights", "served", "file", "bundled", "asks_vlm", "shares", "search"]
+
+
 class Backend(NamedTuple):
     """A backend of this package.
 
     Attributes:
         target: ``module:class``; loads by ``from_pretrained`` or as called.
         kind: ``weights`` of a model that the profile names, with the options of loading; a model
-            that is ``served`` without them; one in a ``file`` of this machine; one that is ``bundled`` with a package, so that a
-            profile runs without the package until a program calls it; ``asks_vlm``, a chat
-            vision-language model of the role's own or of the profile; ``shares`` other models of
-            the profile; ``search`` in data of the user's state or on the web.
+            that is ``served`` without them; one in a ``file`` of this machine; one that is
+            ``bundled`` with a package, so that a profile runs without the package until a program
+            calls it; ``asks_vlm``, a chat vision-language model of the role's own or of the
+            profile; ``shares`` other models of the profile; ``search`` in data of the user's state
+            or on the web.
         packages: optional packages that it imports; with weights, beside ``torch`` and instead of
             ``transformers``.
     """
 
     target: str
-    kind: Literal["weights", "served", "file", "bundled", "asks_vlm", "shares", "search"] = "weights"
+    kind: Kind = "weights"
     packages: tuple[str, ...] = ()
 
     @property

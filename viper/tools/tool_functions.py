@@ -125,6 +125,8 @@ def verify_property(
     """
     name = _words(session, object_name, "object_name")
     word = _words(session, visual_property, "visual_property")
+    if vocabulary := session.toolbox.models.trait("detector", "vocabulary", None):
+        vocabulary.named(name)  # raises: of what it does not know, nothing is verified
     region = session.region(patch)
     if _matches_by_likelihood(session):
         score = float(likelihoods(session, [region], [f"{word} {name}"])[0, 0])

@@ -1,8 +1,8 @@
 """Detection by an ONNX file of a closed vocabulary, on onnxruntime alone.
 
 The layout beside the file (:mod:`viper.models.vision.onnx_layout`) says how pictures go in and
-boxes come out. A picture runs through the model once: its encoding keeps every likely box with its scores
-of all categories, so phrases and thresholds cost no further run.
+boxes come out. A picture runs through the model once: its encoding keeps every likely box with its
+scores of all categories, so phrases and thresholds cost no further run.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from viper.models.vision.boxes import MIN_SCORE, clip_corners, suppress
 from viper.models.vision.colors import COLORS, color_chances
 from viper.models.vision.onnx_layout import Frame, Layout, OnnxError, decoded, letterboxed
 from viper.models.vision.roles import Detection, Floats, Pixels
-from viper.models.vision.vocabulary import Vocabulary
 from viper.threads import thread_count
 
 # Detectors have 1 MB to 700 MB; a protocol buffer holds at most 2 GiB.
 MAX_BYTES = 2 << 30
+
+# Characters of an error of onnxruntime: its end says what is wrong, before stand names of C++.
+_TOLD = 200
 
 
 class OnnxEncoding(NamedTuple):
@@ -54,7 +56,7 @@ class OnnxDetector:
     def __init__(self, session: Any, layout: Layout, name: str) -> None:
         self.model_id, self.layout = name, layout
         self.categories = layout.categories
-        self.vocabulary = Vocabulary(layout.categories, layout.synonyms, layout.unions)
+        self.vocabulary = layout.vocabulary
         self._session = session
         self._input = session.get_inputs()[0].name
 
@@ -102,7 +104,7 @@ class OnnxDetector:
         try:
             return self._session.run(None, {self._input: inputs}), frame
         except Exception as error:  # noqa: BLE001 (boundary: onnxruntime's have no common base)
-            raise OnnxError(f"{self.model_id}: cannot run: {reason_of(error)[:300]}") from None
+            raise OnnxError(f"{self.model_id}: cannot run: {reason_of(error)[-_TOLD:]}") from None
 
     def detect(self, encoding: OnnxEncoding, phrases: Sequence[str]) -> list[list[Detection]]:
         """Return the boxes of each phrase, see :class:`~viper.models.vision.roles.Detector`.
@@ -162,7 +164,9 @@ def open_session(path: Path) -> Any:
     try:
         return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # noqa: BLE001 (boundary: as above)
-        raise OnnxError(f"{path}: onnxruntime cannot load it: {reason_of(error)[:300]}") from None
+        raise OnnxError(
+            f"{path}: onnxruntime cannot load it: {reason_of(error)[-_TOLD:]}"
+        ) from None
 
 
 def check_input(session: Any, layout: Layout, path: Path) -> None:

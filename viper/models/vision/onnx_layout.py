@@ -20,6 +20,7 @@ from viper.errors import ModelError, UsageError
 from viper.models.libraries import cv2
 from viper.models.vision.boxes import MIN_SCORE
 from viper.models.vision.roles import Floats, Pixels
+from viper.models.vision.vocabulary import Vocabulary
 from viper.record import record_from_toml
 
 # Sides of an input in pixels. Detectors take 224 to 1,536; an array of the greatest has 50 MB.
@@ -63,6 +64,8 @@ class Layout:
         UsageError: a value is out of range, or a word stands for no category.
     """
 
+    __pydantic_config__ = {"extra": "forbid"}
+
     size: tuple[int, int]
     decoder: Literal["yolox", "yolo", "detr"]
     categories: tuple[str, ...]
@@ -78,25 +81,26 @@ class Layout:
     unions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        names = {*self.categories} - {""}
-        twice = [name for name in names if self.categories.count(name) > 1]
-        numbers = (self.scale, *self.mean, *self.std)
+        names = [name for name in self.categories if name]
         listed = {*self.synonyms, *(each for union in self.unions.values() for each in union)}
-        checks = (
-            ("size", self.size, all(LEAST_SIDE <= side <= MOST_SIDE for side in self.size),
-             f"{LEAST_SIDE} to {MOST_SIDE} pixels"),
-            ("fill", self.fill, 0 <= self.fill <= 255, "0 to 255"),
-            ("scale, mean and std", numbers, all(map(math.isfinite, numbers)) and all(self.std),
-             "finite numbers, std not 0"),
-            ("categories", f"{len(names)} names", 1 <= len(names) <= MOST_CATEGORIES,
-             f"1 to {MOST_CATEGORIES}"),
-            ("categories", twice[:3], not twice, "each once"),
-            ("synonyms and unions", sorted(listed - names - {"*"})[:3], listed <= {*names, "*"},
-             "categories"),
-        )  # fmt: skip
-        for what, seen, holds, expected in checks:
+        numbers = (self.scale, *self.mean, *self.std)
+        for holds, expected in (
+            (all(LEAST_SIDE <= side <= MOST_SIDE for side in self.size),
+             f"size: expected {LEAST_SIDE} to {MOST_SIDE} pixels"),
+            (0 <= self.fill <= 255, "fill: expected 0 to 255"),
+            (all(map(math.isfinite, numbers)) and all(self.std),
+             "scale, mean and std: expected finite numbers, std not 0"),
+            (1 <= len(names) <= MOST_CATEGORIES, f"categories: expected 1 to {MOST_CATEGORIES}"),
+            (len(names) == len({*names}), "categories: expected each name once"),
+            (listed <= {*names, "*"}, "synonyms and unions: expected names of categories"),
+        ):  # fmt: skip
             if not holds:
-                raise UsageError(f"{what}: {seen}; expected {expected}")
+                raise UsageError(expected)
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """Return the words for the categories."""
+        return Vocabulary(self.categories, self.synonyms, self.unions)
 
     @classmethod
     def beside(cls, model: Path) -> Layout:
@@ -122,27 +126,22 @@ class Frame(NamedTuple):
 def letterboxed(layout: Layout, image: Pixels) -> tuple[Floats, Frame]:
     """Return the input float32 ``[1, ...]`` for a picture, and where the picture lies in it."""
     (height, width), (rows, columns) = image.shape[:2], layout.size
-    fitted = (columns, rows)
+    fitted, x, y = (columns, rows), 0, 0
     if layout.letterbox != "none":
         ratio = min(rows / height, columns / width)
         fitted = max(1, int(width * ratio)), max(1, int(height * ratio))  # as YOLOX rounds
+    if layout.letterbox == "centre":
+        x, y = (columns - fitted[0]) // 2, (rows - fitted[1]) // 2
+    canvas = np.full((rows, columns, 3), layout.fill, np.uint8)
     pixels = cv2.resize(np.ascontiguousarray(image), fitted, interpolation=cv2.INTER_LINEAR)
-    x = y = 0
-    if fitted != (columns, rows):
-        if layout.letterbox == "centre":
-            x, y = (columns - fitted[0]) // 2, (rows - fitted[1]) // 2
-        canvas = np.full((rows, columns, 3), layout.fill, np.uint8)
-        canvas[y : y + fitted[1], x : x + fitted[0]] = pixels
-        pixels = canvas
-    values = pixels[..., ::-1] if layout.colors == "BGR" else pixels
-    if layout.axes == "NCHW":
-        values = values.transpose(2, 0, 1)
-    array = np.ascontiguousarray(values, np.float32)
-    if (layout.scale, *layout.mean, *layout.std) != (1, 0, 0, 0, 1, 1, 1):
-        shape = (3, 1, 1) if layout.axes == "NCHW" else (3,)
-        mean, std = (np.reshape(np.float32(each), shape) for each in (layout.mean, layout.std))
+    canvas[y : y + fitted[1], x : x + fitted[0]] = pixels
+    values = canvas[..., ::-1] if layout.colors == "BGR" else canvas
+    mean, std = (np.array(each, np.float32) for each in (layout.mean, layout.std))
+    array: Floats = values.astype(np.float32)
+    if layout.scale != 1 or mean.any() or (std != 1).any():
         array = (array * np.float32(layout.scale) - mean) / std
-    return array[None], Frame((fitted[0] / width, fitted[1] / height), (x, y))
+    array = array.transpose(2, 0, 1) if layout.axes == "NCHW" else array
+    return np.ascontiguousarray(array)[None], Frame((fitted[0] / width, fitted[1] / height), (x, y))
 
 
 def decoded(layout: Layout, outputs: Sequence[Any]) -> tuple[Floats, Floats]:
@@ -153,24 +152,29 @@ def decoded(layout: Layout, outputs: Sequence[Any]) -> tuple[Floats, Floats]:
     Raises:
         OnnxError: the outputs have other shapes than the decoder reads, or other values.
     """
-    arrays = [np.asarray(each) for each in outputs]
-    shapes = " and ".join(str(list(each.shape)) for each in arrays[:4]) or "none"
-    count = len(layout.categories)
-    parts = DECODERS[layout.decoder](layout, [each[0] for each in arrays if each.ndim == 3])
-    if parts is None or len(parts[0]) > MOST_ROWS:
+    parts = [each[0] for each in outputs if each.ndim == 3 and max(each.shape) <= MOST_ROWS]
+    result = DECODERS[layout.decoder](layout, parts)
+    if result is None:
         raise OnnxError(
-            f"the outputs have the shapes {shapes}, which the decoder {layout.decoder!r} does not "
-            f"read with {count} categories; viper setup model writes the layout"
+            f"the outputs have the shapes {shapes_of(outputs)}, which the decoder "
+            f"{layout.decoder!r} does not read with {len(layout.categories)} categories; "
+            "viper setup model FILE.onnx --force writes the layout anew"
         )
-    boxes, scores = parts
-    if len(scores) and not (np.nanmin(scores) >= 0 and np.nanmax(scores) <= 1.001):
+    boxes, scores = result
+    low, high = scores.min(initial=0), scores.max(initial=0)
+    if not -0.01 < low <= high < 1.01:  # false for NaN
         raise OnnxError(
-            f"scores from {scores.min():.3g} to {scores.max():.3g}; expected probabilities from 0 "
-            "to 1: export the model with its last activation"
+            f"scores from {low:.3g} to {high:.3g}; expected probabilities from 0 to 1: export the "
+            "model with its last activation"
         )
-    likely = scores.max(axis=1) >= MIN_SCORE
+    likely = scores.max(axis=1, initial=0) >= MIN_SCORE
     centre, half = boxes[likely, :2], boxes[likely, 2:] / 2
     return np.concatenate((centre - half, centre + half), axis=1), scores[likely]
+
+
+def shapes_of(outputs: Sequence[Any]) -> str:
+    """Return the shapes of a model's outputs, for messages."""
+    return " and ".join(str(list(np.shape(each))) for each in outputs[:4]) or "none"
 
 
 # A decoder takes the outputs with three axes, without the first, and returns boxes (centre x,
@@ -185,7 +189,7 @@ def _yolox(layout: Layout, outputs: Sequence[Any]) -> Parts:
         return None
     likely = outputs[0][:, 4] >= MIN_SCORE  # a score is at most the objectness
     rows, cells, sides = outputs[0][likely], cells[likely], sides[likely]
-    sizes = np.exp(np.minimum(rows[:, 2:4], 20.0)) * sides  # more is infinite in half precision
+    sizes = np.exp(np.minimum(rows[:, 2:4], 20.0)) * sides  # larger ones would overflow
     boxes = np.concatenate(((rows[:, :2] + cells) * sides, sizes), axis=1)
     return boxes, rows[:, 4:5] * rows[:, 5:]
 
@@ -194,9 +198,8 @@ def _yolox(layout: Layout, outputs: Sequence[Any]) -> Parts:
 def grid_cells(size: tuple[int, int]) -> tuple[Floats, Floats]:
     """Return column and row ``[N, 2]``, and side in pixels ``[N, 1]``, of every cell."""
     grids = [np.indices((size[0] // side, size[1] // side)).reshape(2, -1).T for side in STRIDES]
-    cells = np.concatenate(grids)[:, ::-1].astype(np.float32)
     sides = np.repeat(np.array(STRIDES, np.float32), [len(grid) for grid in grids])[:, None]
-    return cells, sides
+    return np.concatenate(grids)[:, ::-1].astype(np.float32), sides
 
 
 def _yolo(layout: Layout, outputs: Sequence[Any]) -> Parts:
@@ -212,18 +215,15 @@ def _yolo(layout: Layout, outputs: Sequence[Any]) -> Parts:
 
 def _detr(layout: Layout, outputs: Sequence[Any]) -> Parts:
     """Decode boxes as shares of the input and logits; one more of them is that of no object."""
-    count = len(layout.categories)
-    boxes = next((each for each in outputs if each.shape[1] == 4), None)
-    logits = next((each for each in outputs if each is not boxes), None)
-    if boxes is None or logits is None or len(boxes) != len(logits):
+    if len(outputs) != 2 or len(outputs[0]) != len(outputs[1]):
         return None
-    if logits.shape[1] not in (count, count + 1):
+    # Three categories and none have as many logits as a box has sides, but not from 0 to 1.
+    boxes, logits = sorted(outputs, key=lambda each: (each.shape[1] != 4, each.min() < 0))
+    more = logits.shape[1] - len(layout.categories)
+    if boxes.shape[1] != 4 or more not in (0, 1):
         return None
-    if logits.shape[1] == count:
-        scores = 1 / (1 + np.exp(-logits))
-    else:
-        odds = np.exp(logits - logits.max(axis=1, keepdims=True))
-        scores = (odds / odds.sum(axis=1, keepdims=True))[:, :-1]
+    odds = np.exp(np.clip(logits, -60, 60))  # more would overflow
+    scores = odds[:, :-1] / odds.sum(axis=1, keepdims=True) if more else odds / (1 + odds)
     return boxes * np.array([*layout.size[::-1]] * 2, np.float32), scores
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,48 +17,22 @@ import numpy as np
 
 from viper.errors import PARSE_ERRORS
 from viper.models.vision.detector_onnx import OnnxDetector
-from viper.models.vision.onnx_layout import Layout, OnnxError, grid_cells
+from viper.models.vision.onnx_layout import Layout, OnnxError, grid_cells, shapes_of
 from viper.models.vision.roles import Pixels
-from viper.record import record_from_toml
+from viper.record import read_toml
 
 # Characters of a value in a file's metadata: 2,000 names have 40,000.
 _MOST_METADATA = 100_000
 
-# Conventions of a family: the code that its authors publish.
-_YOLOX = {"colors": "BGR", "letterbox": "corner"}  # Ge et al. 2021, pixels from 0 to 255
-_YOLO = {"letterbox": "centre", "scale": 1 / 255}
-_DETR = {"scale": 1 / 255}  # of the real-time ones; the first one is normalised as below
-_NORMALISED = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}  # of ImageNet
+# Conventions of a family, as its authors publish them. YOLOX takes values to 255 (Ge et al. 2021).
+_YOLOX: Mapping[str, Any] = {"colors": "BGR", "letterbox": "corner"}
+_YOLO: Mapping[str, Any] = {"letterbox": "centre", "scale": 1 / 255}
+_DETR: Mapping[str, Any] = {"decoder": "detr", "scale": 1 / 255}
+# With a class for no object, as the first DETR (Carion et al. 2020): normalised as for ImageNet.
+_FIRST_DETR = {**_DETR, "mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
 
 # A raw offset in a cell of YOLOX is a few cells; a decoded centre is pixels of the whole input.
 _MOST_OFFSET = 32.0
-
-
-@dataclass(frozen=True)
-class Words:
-    """Categories with other words for them, see :class:`~viper.models.vision.onnx_layout.Layout`."""
-
-    categories: tuple[str, ...]
-    synonyms: Mapping[str, tuple[str, ...]]
-    unions: Mapping[str, tuple[str, ...]]
-
-    @classmethod
-    def coco(cls) -> Words:
-        """Return the words for COCO."""
-        return record_from_toml(cls, Path(__file__).with_name("coco.toml"))
-
-    def among(self, categories: Sequence[str]) -> dict[str, Any]:
-        """Return what holds for other categories, as fields of a layout."""
-        unions = {
-            word: tuple(name for name in names if name in categories or name == "*")
-            for word, names in self.unions.items()
-            if word not in categories
-        }
-        return {
-            "categories": tuple(categories),
-            "synonyms": {name: own for name, own in self.synonyms.items() if name in categories},
-            "unions": {word: names for word, names in unions.items() if names},
-        }
 
 
 def proposed(
@@ -79,51 +53,43 @@ def proposed(
         OnnxError: it is no detector of a known family, or has other categories.
     """
     metadata = session.get_modelmeta().custom_metadata_map
-    categories = categories or _names(metadata)
+    coco: Any = read_toml(Path(__file__).with_name("coco.toml"))[1]
+    names = tuple(map(str, categories or _literals(metadata, "names")))
+    licence = licence or metadata.get("license", "unknown")[:200]
     size, axes = _input(session, metadata)
-    base = Layout(
-        size=size,
-        axes=axes,
-        decoder="yolo",
-        categories=tuple(categories or ["unknown"]),
-        licence=licence or metadata.get("license", "unknown")[:200],
-    )
-    outputs = OnnxDetector(session, base, "the model").run(picture)[0]
-    shapes = [each.shape[1:] for each in outputs if each.ndim == 3]
-    scores = sorted(shape[1] for shape in shapes)
-    if len(shapes) == 1:
-        rows, columns = max(shapes[0]), min(shapes[0])
-        by_rows = shapes[0][0] == rows
-        changes: dict[str, Any] = {"decoder": "yolo", **_YOLO}
-        count = columns - (5 if by_rows else 4)
-        if by_rows and rows == len(grid_cells(size)[0]):
-            offsets = next(each for each in outputs if each.ndim == 3)[0, :, :2]
-            is_raw = np.abs(offsets).max() < _MOST_OFFSET
-            changes = {"decoder": "yolox" if is_raw else "yolo", **_YOLOX}
-        choices = [columns - 4, columns - 5]
-    elif len(shapes) == 2 and shapes[0][0] == shapes[1][0] and scores[0] == 4:
-        changes = {"decoder": "detr", **_DETR}
-        choices = [scores[1], scores[1] - 1]
-        count = scores[1]
-        if (len(categories) if categories else 80) == count - 1:
-            changes |= _NORMALISED
-            count -= 1
+    layout = Layout(size=size, axes=axes, decoder="yolo", categories=("any",), licence=licence)
+    outputs = OnnxDetector(session, layout, "the model").run(picture)[0]
+    parts = [each[0] for each in outputs if each.ndim == 3]
+    shapes = sorted((part.shape for part in parts), key=lambda shape: shape[1] != 4)
+    if len(shapes) == 1 and shapes[0][0] < shapes[0][1]:  # columns, which have no objectness
+        count, changes = shapes[0][0] - 4, _YOLO
+    elif len(shapes) == 1:
+        is_grid = len(parts[0]) == len(grid_cells(size)[0])
+        is_raw = is_grid and np.abs(parts[0][:, :2]).max() < _MOST_OFFSET
+        count, changes = shapes[0][1] - 5, _YOLOX if is_grid else _YOLO
+        changes = {**changes, "decoder": "yolox" if is_raw else "yolo"}
+    elif len(shapes) == 2 and shapes[0] == (shapes[1][0], 4):
+        is_first = len(names or coco["categories"]) == shapes[1][1] - 1
+        count, changes = shapes[1][1] - is_first, _FIRST_DETR if is_first else _DETR
     else:
-        found = " and ".join(str(list(each.shape)) for each in outputs[:4])
         raise OnnxError(
-            f"its outputs have the shapes {found}; expected a detector: [1, N, 5 + C], "
-            "[1, 4 + C, N], or boxes [1, N, 4] and logits [1, N, C]"
+            f"its outputs have the shapes {shapes_of(outputs)}; expected a detector: "
+            "[1, N, 5 + C], [1, 4 + C, N], or boxes [1, N, 4] and logits [1, N, C]"
         )
-    coco = Words.coco()
-    if categories is None and count == len(coco.categories):
-        categories = coco.categories
-    if categories is None or len(categories) not in choices:
-        seen = "names none" if categories is None else f"there are {len(categories)} names"
+    if not names and count == len(coco["categories"]):
+        names = tuple(coco["categories"])
+    if len(names) != count:
         raise OnnxError(
-            f"its outputs fit {count} categories, and {seen}; name them with --categories FILE, "
-            "one a line in the order of the outputs"
+            f"its outputs fit {count} categories, and {len(names)} are named; name them with "
+            "--categories FILE, one on each line in the order of the outputs"
         )
-    return replace(base, **changes, **coco.among(categories))
+    known = {*names, "*"}
+    synonyms = {name: own for name, own in coco["synonyms"].items() if name in known}
+    unions: Any = {
+        word: [each for each in own if each in known] for word, own in coco["unions"].items()
+    }
+    unions = {word: own for word, own in unions.items() if own and word not in known}
+    return replace(layout, categories=names, synonyms=synonyms, unions=unions, **changes)
 
 
 def _input(session: Any, metadata: Mapping[str, str]) -> tuple[tuple[int, int], Any]:
@@ -133,9 +99,8 @@ def _input(session: Any, metadata: Mapping[str, str]) -> tuple[tuple[int, int], 
     axes = "NHWC" if shape[3:] == [3] else "NCHW"
     sides = shape[1:3] if axes == "NHWC" else shape[2:4]
     if not all(isinstance(side, int) for side in sides):
-        stated = _literal(metadata.get("imgsz", ""))
-        sides = list(stated) if isinstance(stated, list | tuple) else sides
-    if len(shape) != 4 or not all(isinstance(side, int) and side > 0 for side in sides):
+        sides = _literals(metadata, "imgsz")
+    if len(shape) != 4 or len(sides) != 2 or not all(isinstance(side, int) for side in sides):
         seen = ", ".join(f"{each.name} {list(each.shape)}" for each in inputs[:3]) or "none"
         raise OnnxError(
             f"it takes {seen}; expected one picture of a fixed size, [1, 3, H, W] or [1, H, W, 3]"
@@ -143,19 +108,14 @@ def _input(session: Any, metadata: Mapping[str, str]) -> tuple[tuple[int, int], 
     return (sides[0], sides[1]), axes
 
 
-def _names(metadata: Mapping[str, str]) -> tuple[str, ...] | None:
-    """Return the names in a file's metadata, as Ultralytics writes them: a dict by index."""
-    names = _literal(metadata.get("names", ""))
-    if isinstance(names, dict) and names.keys() == {*range(len(names))}:
-        names = [names[index] for index in range(len(names))]
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        return None
-    return tuple(names) or None
+def _literals(metadata: Mapping[str, str], key: str) -> list[Any]:
+    """Return a list, or the values of a dict, that is written in a file's metadata; nothing runs.
 
-
-def _literal(text: str) -> Any:
-    """Return a Python literal, or None; nothing runs."""
+    Ultralytics writes ``names`` as a dict by index and ``imgsz`` as a list.
+    """
     try:
-        return ast.literal_eval(text) if 0 < len(text) <= _MOST_METADATA else None
+        value = ast.literal_eval(metadata.get(key, "")[:_MOST_METADATA])
     except PARSE_ERRORS:
-        return None
+        return []
+    value = list(value.values()) if isinstance(value, dict) else value
+    return value if isinstance(value, list) else []

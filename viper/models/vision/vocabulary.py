@@ -1,7 +1,8 @@
 """Words for the categories of a detector that knows no others.
 
-A phrase is a category, a plural, a synonym, or a union of categories such as ``vehicle``. Anything
-else raises: a detector that does not know a word must not answer that there is nothing.
+A phrase is a category, a plural, a synonym, or a union of categories such as ``vehicle``; a color
+may stand before it. Anything else raises: a detector that does not know a word must not answer that
+there is nothing.
 """
 
 from __future__ import annotations
@@ -13,21 +14,18 @@ from typing import NamedTuple
 from viper.errors import ToolError
 from viper.models.vision.colors import color_named
 
-# Nouns whose plural has another stem; others change by their ending.
-_IRREGULAR = {"people": "person", "mice": "mouse", "geese": "goose", "teeth": "tooth"}
-
-# Endings of plurals and of their singulars.
-_ENDINGS = (
-    ("ves", "f"), ("ves", "fe"), ("ies", "y"),
-    ("ses", "s"), ("xes", "x"), ("zes", "z"), ("ches", "ch"), ("shes", "sh"), ("oes", "o"),
-    ("s", ""),
-)  # fmt: skip
+# Plurals with another stem, and endings of the others with those of their singulars.
+_IRREGULAR = {"people": "person", "mice": "mouse", "geese": "goose", "men": "man", "women": "woman"}
+_ENDINGS = {
+    "ves": ("f", "fe"), "ies": ("y",), "ses": ("s",), "xes": ("x",), "zes": ("z",), "ches": ("ch",),
+    "shes": ("sh",), "oes": ("o",), "s": ("",),
+}  # fmt: skip
 
 # Words before a noun that change nothing.
 _DETERMINERS = frozenset({"a", "an", "the", "any", "some", "all", "every", "each"})
 
-# Nearest words that a message names.
-_NEAREST = 3
+# Words of the longest name that is looked for in a text, and number of words that a message names.
+_MOST_WORDS, _NEAREST = 4, 3
 
 
 class UnknownPhraseError(ToolError):
@@ -66,23 +64,15 @@ class Vocabulary:
         synonyms: Mapping[str, Sequence[str]],
         unions: Mapping[str, Sequence[str]],
     ) -> None:
-        named = {name.lower(): (index,) for index, name in enumerate(categories) if name}
-        others = {
-            word.lower(): named[name.lower()] for name, words in synonyms.items() for word in words
-        }
-        every = tuple(index for (index,) in named.values())
-        unions = {word.lower(): names for word, names in unions.items()}
-        of_unions = {
-            word: every if "*" in names else tuple(named[name.lower()][0] for name in names)
+        own = {name: (index,) for index, name in enumerate(categories) if name}
+        every = tuple(index for (index,) in own.values())
+        words = {
+            word: every if "*" in names else tuple(own[name][0] for name in names)
             for word, names in unions.items()
         }
-        self._indices: dict[str, tuple[int, ...]] = {**of_unions, **others, **named}
+        words |= {word: own[name] for name, others in synonyms.items() for word in others} | own
+        self._indices = {word.lower(): indices for word, indices in words.items()}
         self._singular = {_forms(word)[-1]: word for word in reversed(self._indices)}
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """Return all names, synonyms and unions."""
-        return tuple(self._indices)
 
     def named(self, phrase: str) -> Named:
         """Return what a phrase names, such as ``the red cars``.
@@ -95,21 +85,26 @@ class Vocabulary:
             words = words[1:]
         color = color_named(words[0]) if len(words) > 1 else None
         for start in range(1 + bool(color)):
-            for form in _forms(" ".join(words[start:])):
-                word = form if form in self._indices else self._singular.get(form)
-                if word:
-                    return Named(list(self._indices[word]), color if start else None)
-        text = " ".join(words)
-        nearest = ", ".join(self._nearest(text))
-        advice = f"nearest: {nearest}" if nearest else f"it knows {', '.join(self.words[-5:])}, …"
-        raise UnknownPhraseError(phrase, advice)
-
-    def _nearest(self, text: str) -> list[str]:
-        """Return known words that share a word with a text, then those of like spelling."""
-        parts = {form for word in text.split() for form in _forms(word)}
+            if indices := self._find(words[start:]):
+                return Named(list(indices), color if start else None)
+        parts = {form for word in words for form in _forms(word)}
         sharing = [word for word in self._indices if parts & {*word.split()}]
         sharing.sort(key=lambda word: (word not in parts, len(word)))
-        return (sharing or difflib.get_close_matches(text, self._indices, _NEAREST))[:_NEAREST]
+        text = " ".join(words)
+        nearest = (sharing or difflib.get_close_matches(text, self._indices, _NEAREST))[:_NEAREST]
+        some = ", ".join([*self._indices][-_NEAREST:])
+        advice = f"nearest: {', '.join(nearest)}" if nearest else f"it knows {some}, …"
+        raise UnknownPhraseError(phrase, advice)
+
+    def starting(self, words: Sequence[str]) -> int:
+        """Return how many words at the start of a text name categories together; 0 for none."""
+        counts = range(min(_MOST_WORDS, len(words)), 0, -1)
+        return next((count for count in counts if self._find(words[:count])), 0)
+
+    def _find(self, words: Sequence[str]) -> tuple[int, ...] | None:
+        forms = _forms(" ".join(words))
+        known = (form if form in self._indices else self._singular.get(form) for form in forms)
+        return next((self._indices[word] for word in known if word), None)
 
 
 def _forms(text: str) -> list[str]:
@@ -117,10 +112,9 @@ def _forms(text: str) -> list[str]:
 
     def singulars(word: str) -> Iterator[str]:
         yield word
-        for plural, singular in _ENDINGS:
+        for plural, endings in _ENDINGS.items():
             if word.endswith(plural) and len(word) > len(plural) + 1:
-                yield word.removesuffix(plural) + singular
+                yield from (word.removesuffix(plural) + ending for ending in endings)
 
     before, space, last = text.rpartition(" ")
-    last = _IRREGULAR.get(last, last)
-    return [f"{before}{space}{word}" for word in singulars(last)]
+    return [f"{before}{space}{form}" for form in singulars(_IRREGULAR.get(last, last))]

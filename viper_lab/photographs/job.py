@@ -92,7 +92,7 @@ class PhotographJob:
             link.symlink_to(file)
             layout = proposed(open_session(link), read_picture(MEDIA / "table.png"))
             write_file(link.with_suffix(".toml"), tomlkit.dumps(to_json(layout)))
-        profile = load_profile(self.calibration or "photo-lite")
+        profile = load_profile(str(self.calibration or "photo-lite"))
         detector = replace(profile.document.roles["detector"], model=str(link.absolute()))
         roles = {**profile.document.roles, "detector": detector}
         return replace(profile, document=replace(profile.document, roles=roles))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,11 @@ from tests.strategies.bench import Bench, picture
 from viper.errors import ToolError, UsageError
 from viper.models.media import Media
 from viper.plugins import offered
+from viper.reasoner import RunOptions
 from viper.sandbox import Ref
 from viper.schema import Query
 from viper.strategies.exact import ExactInput
-from viper.strategies.verification import groups_by_behaviour
+from viper.strategies.verification import agreement, groups_by_behaviour
 
 COUNT = "def execute_command(image):\n    return len(ImagePatch(image).find('cube'))\n"
 SAME = COUNT.replace("return len", "return 0 + len")
@@ -172,6 +174,15 @@ def test_a_given_program_is_checked_as_well_and_not_mirrored_if_it_names_a_side(
         left = bench.reasoner.execute(LEFT, picture(), checks=True).trace
     assert names(counted) == CHANGES
     assert "mirrored" not in names(left)
+
+
+def test_a_program_that_reads_writing_has_no_checks() -> None:
+    with Bench([COUNT]) as bench:
+        context, _ = bench.reasoner.context(picture(), "what?", RunOptions())
+        trial = bench.reasoner.execute(COUNT, picture()).trace.trials[0]
+        read = replace(trial, tool_calls=(replace(trial.tool_calls[0], tool="ocr"),))
+        assert agreement(bench.reasoner.components, context, trial)
+        assert agreement(bench.reasoner.components, context, read) == ()
 
 
 def test_a_budget_that_ends_a_check_is_no_disagreement() -> None:

@@ -321,15 +321,6 @@ api_option: Decorator = click.option("--api", cls=Option, section=PROGRAMS, type
          "with your own routines, or several joined by +.")
 
 
-checks_option: Decorator = click.option("--checks/--no-checks", cls=Option, default=None,
-    section=PROGRAMS, help="Run the program again on small changes of its input, which counts in "
-    "the confidence. By default as the profile says.")
-
-abstain_option: Decorator = click.option("--abstain", cls=Option, metavar="RISK", section=PROGRAMS,
-    type=click.FloatRange(0, 1), help="Give an answer only if the expected error of answers is at "
-    "most RISK; 0 gives all. By default as the profile says.")
-
-
 schema_option: Decorator = click.option("--json-schema", cls=Option, section=OUTPUT, metavar="N",
     type=click.IntRange(1, RECORD_SCHEMA), default=RECORD_SCHEMA,
     help="Version of the object of --json; 1 has the boxes of tool calls from the lower left.")

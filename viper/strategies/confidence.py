@@ -231,7 +231,7 @@ def _gaps(trial: Trial) -> list[list[float]]:
     return [
         [_odds(score) - _odds(trial.thresholds[call.judged_by]) for score in call.scores]
         for call in trial.tool_calls
-        if call.judged_by in trial.thresholds
+        if call.judged_by and call.judged_by in trial.thresholds
     ]
 
 

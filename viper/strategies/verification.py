@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
+from viper.api.registry import REGISTRY
 from viper.schema import Answer, Check, Trial
 from viper.strategies.answers import read_answer
 from viper.strategies.base import Components, Conclusion, RunContext, StoppedError, answering_trial
@@ -85,12 +86,16 @@ def agreement(
     First the thresholds that judged its calls are a step lower and a step higher, which asks no
     model, because thresholds apply after the caches. Then the picture is mirrored, brighter and
     cropped, at the same time, so that backends can batch the requests. A run that the budget or an
-    endpoint ended is no check.
+    endpoint ended is no check. Programs that read writing have none: a mirror makes it illegible,
+    and reading takes seconds.
     """
     if trial is None or trial.answer is None or not trial.program:
         return ()
+    readers = {each.name for each in REGISTRY.all() if each.visibility.needs == "ocr"}
+    if readers & {call.tool for call in trial.tool_calls}:
+        return ()
     answer, schedules = trial.answer, components.toolbox.settings.sensitivities
-    judges = {call.judged_by for call in trial.tool_calls} & schedules.keys()
+    judges = {call.judged_by or "" for call in trial.tool_calls} & schedules.keys()
 
     def check(variant: Variant, side: int = 0) -> Check | None:
         steps = {name: trial.thresholds[name] + side * schedules[name].step for name in judges}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +13,8 @@ import pytest
 from tests.evaluate.official import real
 from tests.strategies.test_confidence import trace
 from viper.errors import UsageError
+from viper.profiles.wiring import load_profile
 from viper.schema import ToolCall, Trace
-from viper.strategies.confidence import Confidence
 from viper_lab.photographs import trust
 from viper_lab.photographs.job import PhotographJob
 from viper_lab.photographs.trust import COUNT, Judged
@@ -72,26 +73,36 @@ def test_a_calibration_without_confidence_is_refused(tmp_path: Path) -> None:
         trust.existence(PhotographJob(data, tmp_path / "out", True, path))
 
 
+def few_pictures(folder: Path, counts: dict[str, int]) -> Path:
+    """The layout of the real data with so many pictures of each folder."""
+    for name, count in counts.items():
+        source, root = real(name), folder / name
+        root.mkdir(parents=True)
+        (root / "images").symlink_to(source / "images")
+        document = json.loads((source / "instances.json").read_text())
+        document["images"] = document["images"][:count]
+        ids = {picture["id"] for picture in document["images"]}
+        things = [each for each in document["annotations"] if each["image_id"] in ids]
+        (root / "instances.json").write_text(json.dumps({**document, "annotations": things}))
+    (folder / "models").symlink_to(real("models"))
+    return folder
+
+
 @pytest.mark.timeout(300)
-def test_a_few_real_questions_are_answered_fitted_and_judged_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data = real("photos/tiny_coco").parents[1]
-    monkeypatch.setattr(trust, "QUICK", 60)
-    monkeypatch.setattr(trust, "_cost", lambda job: 2.0)
-    job = PhotographJob(data, tmp_path, True)
-    measured = trust.counting(job)
-    assert [row.family for row in measured.rows[::5]] == [
-        "photos/coco128",
-        "photos/tiny_coco",
-        "together",
-    ]
-    assert len(measured.claims) == 4 and measured.gains[0].difference.n == 120
-    calibration = tmp_path / "calibration.toml"
-    table = tomllib.loads(calibration.read_text())
+def test_real_questions_are_answered_fitted_and_judged(tmp_path: Path) -> None:
+    data = few_pictures(tmp_path / "data", {"photos/coco128": 32, "photos/tiny_coco": 5})
+    measured = trust.counting(PhotographJob(data, tmp_path / "out"))
+    families = [row.family for row in measured.rows[::5]]
+    assert families == ["photos/coco128", "photos/tiny_coco", "together"]
+    assert [row.n for row in measured.rows[::5]][-1] == measured.gains[0].difference.n
+    assert len(measured.claims) == 4
+    cost = float(measured.claims[3].reason.split(" x ")[0])
+    assert 1.5 < cost < 4
+    path = tmp_path / "out" / "calibration.toml"
+    table = tomllib.loads(path.read_text())
     assert table["extends"] == "photo-lite" and set(table["confidence"]) == {"checked"}
     assert table["roles"]["detector"]["backend"] == "onnx"
-    # what is stored is not answered again, and a calibration is not fitted again
-    monkeypatch.setattr(trust, "fit_confidence", lambda _: (Confidence(), None))
-    again = trust.counting(PhotographJob(data, tmp_path, True, calibration))
-    assert again.rows[0].n == 60 and calibration.read_text()
+    assert load_profile(str(path)).document.confidence["checked"].unit > 1
+    # what an earlier run wrote fits nothing, and judges every picture
+    again = trust.existence(PhotographJob(data, tmp_path / "again", calibration=path))
+    assert again.rows[0].n > 50 and not (tmp_path / "again" / "calibration.toml").exists()

@@ -288,6 +288,8 @@ class Check:
         name: what was tested.
         passed: the program's answer was the expected one.
         expected, seen: both answers, in short.
+        margin: how clearly thresholds decided in the run of the check, in log-odds; negative if
+            they rejected. None if none decided, or if the check moved them.
     """
 
     kind: str
@@ -295,6 +297,7 @@ class Check:
     passed: bool
     expected: str
     seen: str
+    margin: float | None = None
 
 
 @dataclass(frozen=True)

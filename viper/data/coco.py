@@ -11,8 +11,9 @@ Kinds of question (group ``query_type``), all with exact truth:
 - ``compare``: "Are there more dogs than cats?", for neighbours in the order of the file.
 - ``left``: "Is the dog left of the cat?", where each occurs once and their columns do not overlap.
 - ``largest``: "the largest dog", to ground, where it has 1.5 times the area of the second.
-- ``color``: "What color is the car?", where it occurs once and one color has most of its middle.
-  Pictures are read for it, so no split has it but its own.
+- ``color``: "What color is the car?", where it occurs once and one color has most of its middle, by
+  :func:`viper.models.vision.colors.color_chances`. Pictures are read for it, so it is in no split
+  but its own.
 
 A category with the box of a group (``iscrowd``) is left out of its picture: its number is unknown.
 Splits: ``all``, ``rest`` and ``held`` (the third that :func:`viper.data.registry.is_held_back`
@@ -37,6 +38,8 @@ from viper.data.layout import OfficialSet, first_there, of_files
 from viper.data.registry import is_held_back
 from viper.data.sample import Sample
 from viper.data.source import SourceFile
+from viper.models.media import read_picture
+from viper.models.vision.colors import COLORS, color_chances
 from viper.schema import PixelBox
 
 ORIGIN = "https://cocodataset.org/#download (2017 Train/Val annotations)"
@@ -51,6 +54,9 @@ _LAYOUTS = {
 
 # Areas of boxes follow the objects loosely; at half as much again the eye agrees.
 CLEARLY_LARGER = 1.5
+
+# Share of a box's middle; the rest is shade, and what lies before or behind.
+CLEAR_COLOR = 0.7
 
 # Plurals that the endings of :func:`plural` do not give.
 _PLURALS = {"person": "people", "mouse": "mice", "knife": "knives", "sheep": "sheep"}
@@ -75,6 +81,7 @@ class _Scene:
     """
 
     image: int
+    path: Path
     boxes: Mapping[int, Sequence[PixelBox]]
     names: Mapping[int, str]
     absent: Sequence[int]
@@ -130,12 +137,23 @@ def _largest(scene: _Scene) -> Iterator[_Question]:
             yield (category,), f"the largest {scene.names[category]}", first
 
 
+def _color(scene: _Scene) -> Iterator[_Question]:
+    pixels = read_picture(scene.path)
+    for category in scene.single:
+        x0, y0, x1, y1 = (int(side) for side in scene.boxes[category][0])
+        shares = color_chances(pixels[y0 : y1 + 1, x0 : x1 + 1])[1]
+        if shares.max() >= CLEAR_COLOR:
+            text = f"What color is the {scene.names[category]}?"
+            yield (category,), text, COLORS[int(shares.argmax())]
+
+
 _KINDS: Mapping[str, Callable[[_Scene], Iterator[_Question]]] = {
     "count": _count,
     "exists": _exists,
     "compare": _compare,
     "left": _left,
     "largest": _largest,
+    "color": _color,
 }
 
 _PARTS = ("all", "rest", "held")
@@ -164,9 +182,10 @@ def _read(sources: Sequence[SourceFile], split: str) -> Iterator[Sample]:
         unseen = names.keys() - shown[image] - {*picture.incomplete}
         unseen &= names.keys() if picture.absent is None else {*picture.absent}
         absent = sorted((c for c in unseen if score[c]), key=lambda c: (-score[c], c))
-        scene = _Scene(image, boxes, names, absent)
+        scene = _Scene(image, sources[0].root / folder / picture.file, boxes, names, absent)
         for name, questions in _KINDS.items():
-            for categories, text, target in questions(scene) if kind in ("", name) else ():
+            asked = name == kind or (not kind and name != "color")
+            for categories, text, target in questions(scene) if asked else ():
                 yield of_files(
                     sources[0].root,
                     [f"{folder}/{picture.file}"],

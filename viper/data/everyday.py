@@ -16,7 +16,7 @@ from typing import Any
 
 from viper.data.layout import OfficialSet, first_there, of_files
 from viper.data.sample import Sample
-from viper.data.source import SourceFile
+from viper.data.source import Record, SourceFile
 
 ORIGIN = "https://cocodataset.org/#download (photographs; the questions are ours)"
 
@@ -29,18 +29,18 @@ def _read(sources: Sequence[SourceFile], split: str) -> Iterator[Sample]:
     root = sources[0].root
     folders = [path.parent.name for path in sorted(root.glob("*/images"))] or ["images"]
     for record in sources[0].records():
-        media, values = record.file_name("media"), record.values
-        unanswerable = values.get("unanswerable") is True
-        kind = "unanswerable" if unanswerable else record.text("kind")
+        media, task = record.file_name("media"), "question"
+        unanswerable = record.values.get("unanswerable") is True
         target: Any = record.texts("accept", "answer")
-        task = "question"
-        if "boxes" in values:
-            places = type(record)(dict(enumerate(record.items("boxes"))), record.source, record.at)
-            boxes = [places.corner_box(key) for key in places.values]
-            task, target = "ground", boxes[0]
-            if len(boxes) > 1:
-                name = record.texts("objects", "object")[0]
-                task, target = "tag", tuple((name, box) for box in boxes)
+        if "boxes" in record.values:
+            places = Record(dict(enumerate(record.items("boxes"))), record.source, record.at)
+            name, boxes = (
+                record.texts("objects", "object")[0],
+                map(places.corner_box, places.values),
+            )
+            task, target = "tag", tuple((name, box) for box in boxes)
+            if len(target) == 1:
+                task, target = "ground", target[0][1]
         elif bool(target) == unanswerable:
             raise record.wrong("accept", "answers, or none of an unanswerable question")
         yield of_files(
@@ -50,7 +50,7 @@ def _read(sources: Sequence[SourceFile], split: str) -> Iterator[Sample]:
             text=record.text("query"),
             task=task,
             target=target,
-            groups={"query_type": kind},
+            groups={"query_type": "unanswerable" if unanswerable else record.text("kind")},
             cluster=media,
         )
 

@@ -101,7 +101,8 @@ def _calibrated(answers: Sequence[Labelled], right: Any) -> tuple[Confidence, Fl
         weights = _fit([answer for answer, own in zip(answers, folds, strict=True) if own != fold])
         for index in np.flatnonzero(folds == fold):
             held_out[index] = probability(weights, answers[int(index)].features)
-    return Confidence(_fit(answers), steps_of(held_out, right)), held_out
+    unit = round(len(answers) / (int(clusters.max()) + 1), 4)
+    return Confidence(_fit(answers), steps_of(held_out, right), unit), held_out
 
 
 def _fit(answers: Sequence[Labelled]) -> dict[str, float]:

@@ -132,6 +132,7 @@ def manifest_of(
     for name in ("seed", "api", "strategy"):
         del changed[name]
     bank = getattr(without_pool(components.examples), "items", None) or ()
+    asked: str | None
     if evaluation.programs:  # no writer is asked
         programs = repr(sorted(evaluation.programs.items())).encode()
         asked = hashlib.sha256(programs).hexdigest()

@@ -46,6 +46,10 @@ _MOST_RERUNS = 3
 # Most doubtful candidates that count, so that a crowded picture cannot outweigh all other facts.
 _ROOM = 4.0
 
+# Margin of a call without any candidate, in log-odds: backends return none of a score below .01,
+# which is as far below a usual threshold.
+_NOTHING = -4.0
+
 # Scores of 0 and 1 have no finite log-odds; this near to them all count alike.
 _EDGE = 1e-3
 
@@ -58,11 +62,13 @@ class Confidence:
         weights: log-odds of a right answer for each feature, and ``intercept``.
         steps: ``(confidence, answered, wrong)`` of labelled samples, confidence falling: how many
             answers had at least this confidence, and how many of them were wrong.
+        unit: answers about one picture, on average, as far as the labelled samples have several.
         kinds: calibrations of answers of one kind (:func:`kind_of`) that replace this one.
     """
 
     weights: Mapping[str, float] = field(default_factory=dict)
     steps: tuple[tuple[float, int, int], ...] = ()
+    unit: float = 1.0
     kinds: Mapping[str, Confidence] = field(default_factory=dict)
 
     def about(self, answer: Answer) -> Confidence:
@@ -85,11 +91,13 @@ class Confidence:
     def limit(self, risk: float) -> float | None:
         """Return the least confidence at which the expected error of answers is at most a risk.
 
+        The bound counts one picture more than the labelled samples, with wrong answers only.
+
         Return None if the labelled samples promise it for no confidence.
         """
         limit = None
         for confidence, answered, wrong in self.steps:
-            if (wrong + 1) / (answered + 1) <= risk:
+            if (wrong + self.unit) / (answered + self.unit) <= risk:
                 limit = confidence
             elif limit is not None:
                 break
@@ -175,9 +183,10 @@ def features(trace: Trace) -> dict[str, float]:
     other answers, and ``differs`` that of exact inputs on which the program differs from most
     candidates. ``count`` is the logarithm of an answer that is a number.
 
-    Of the candidates that a threshold judged: ``doubtful`` measures those near it, each by at most
-    1; ``margin`` is by how much the weakest accepted one passed, in log-odds, and ``none`` is 1
-    where no candidate passed.
+    Of the candidates that a threshold judged, in log-odds: ``doubtful`` measures those near it,
+    each by at most 1. Where one was accepted, ``weakest`` is by how much the last one passed, and
+    ``passed`` by how much the best one did, on the mean of the run and its checks; where none was,
+    ``none`` is 1, and ``missed`` is by how much the best one failed.
     """
     values = {f"task:{_task_of(trace)}": 1.0}
     values |= {GIVEN: 1.0} if trace.strategy == EXEC else {}
@@ -194,22 +203,36 @@ def features(trace: Trace) -> dict[str, float]:
     values["reruns"] = float(min(_MOST_RERUNS, len(trace.trials) - max(1, len(votes))))
     if trace.answer is not None and kind_of(trace.answer) == "number":
         values["count"] = math.log(max(1.0, float(normalise_answer(trace.answer.value))))
-    return values if trace.answering is None else values | _margins(trace.answering)
-
-
-def _margins(trial: Trial) -> dict[str, float]:
-    """Return the features of the candidates that thresholds judged."""
-    gaps = [
-        _odds(score) - _odds(trial.thresholds[call.judged_by])
-        for call in trial.tool_calls
-        if call.judged_by in trial.thresholds
-        for score in call.scores
-    ]
-    values = {"doubtful": min(_ROOM, sum(math.exp(-abs(gap)) for gap in gaps))}
-    if any(call.judged_by in trial.thresholds for call in trial.tool_calls):
+    if trace.answering is None:
+        return values
+    calls = _gaps(trace.answering)
+    gaps = [gap for call in calls for gap in call]
+    values["doubtful"] = min(_ROOM, sum(math.exp(-abs(gap)) for gap in gaps))
+    own = margin_of(trace.answering)
+    if own is not None:
+        margins = [own, *(check.margin for check in trace.checks if check.margin is not None)]
+        sure = math.copysign(1, own) * sum(margins) / len(margins)
         accepted = [gap for gap in gaps if gap >= 0]
-        values |= {"margin": min(accepted)} if accepted else {"none": 1.0}
+        seen = {"passed": sure, "weakest": min(accepted)} if accepted else {}
+        values |= seen or {"missed": sure, "none": 1.0}
     return values
+
+
+def margin_of(trial: Trial) -> float | None:
+    """Return how clearly thresholds decided, in log-odds: the least clear call's best candidate.
+
+    Negative if it was rejected; None if no threshold decided.
+    """
+    return min((max(call, default=_NOTHING) for call in _gaps(trial)), key=abs, default=None)
+
+
+def _gaps(trial: Trial) -> list[list[float]]:
+    """Return for each judged call by how much its candidates passed, in log-odds."""
+    return [
+        [_odds(score) - _odds(trial.thresholds[call.judged_by]) for score in call.scores]
+        for call in trial.tool_calls
+        if call.judged_by and call.judged_by in trial.thresholds
+    ]
 
 
 def _odds(share: float) -> float:

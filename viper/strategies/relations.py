@@ -156,20 +156,15 @@ def reversed_in_time(query: Query, media: Media, answer: Answer, trial: Trial) -
 
 RELATIONS: Sequence[Relation] = (mirrored, brighter, cropped, edited, reversed_in_time)
 
-# Tools that read writing, which a mirror makes illegible.
-_READS_TEXT = frozenset({"ocr", "text_lines"})
-
 
 def harmless(query: Query, media: Media, answer: Answer, trial: Trial) -> Iterator[Variant]:
     """Yield variants to which the very program of a trial must give the expected answer.
 
-    A mirror changes what a program finds that names a side, in its query or in its code, or that
-    reads writing.
+    A mirror changes what a program finds that names a side, in its query or in its code.
     """
     seen = mirrored(query, media, answer, trial)
     names_side = _SIDES.search(trial.program) or "horizontal" in trial.program
-    reads = any(call.tool in _READS_TEXT for call in trial.tool_calls)
-    if seen is not None and seen.query == query and not names_side and not reads:
+    if seen is not None and seen.query == query and not names_side:
         yield seen
     others = (brighter(query, media, answer, trial), cropped(query, media, answer, trial))
     yield from (each for each in others if each is not None)

@@ -18,9 +18,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
+from viper.api.registry import REGISTRY
 from viper.schema import Answer, Check, Trial
 from viper.strategies.answers import read_answer
 from viper.strategies.base import Components, Conclusion, RunContext, StoppedError, answering_trial
+from viper.strategies.confidence import margin_of
 from viper.strategies.exact import EXACT_INPUTS, ExactInput, ExactInputs
 from viper.strategies.program import (
     ENTRY,
@@ -84,12 +86,16 @@ def agreement(
     First the thresholds that judged its calls are a step lower and a step higher, which asks no
     model, because thresholds apply after the caches. Then the picture is mirrored, brighter and
     cropped, at the same time, so that backends can batch the requests. A run that the budget or an
-    endpoint ended is no check.
+    endpoint ended is no check. Programs that read writing have none: a mirror makes it illegible,
+    and reading takes seconds.
     """
     if trial is None or trial.answer is None or not trial.program:
         return ()
+    readers = {each.name for each in REGISTRY.all() if each.visibility.needs == "ocr"}
+    if readers & {call.tool for call in trial.tool_calls}:
+        return ()
     answer, schedules = trial.answer, components.toolbox.settings.sensitivities
-    judges = {call.judged_by for call in trial.tool_calls} & schedules.keys()
+    judges = {call.judged_by or "" for call in trial.tool_calls} & schedules.keys()
 
     def check(variant: Variant, side: int = 0) -> Check | None:
         steps = {name: trial.thresholds[name] + side * schedules[name].step for name in judges}
@@ -102,7 +108,7 @@ def agreement(
             accept_misfit=True,
         )
         ended = seen.failure is not None and seen.failure.kind in ("budget", "unavailable")
-        return None if ended else _relation_check(variant, seen.answer)
+        return None if ended else _relation_check(variant, seen, moved=bool(side))
 
     checks: list[Check] = []
     for name, side in (("laxer", -1), ("stricter", 1)) if judges else ():
@@ -160,11 +166,12 @@ def _ask_variant(
         except StoppedError:
             program = ""
     trials = list(run_program(components, other, Generation(program))) if program else []
-    answering = answering_trial(trials)
-    return _relation_check(variant, None if answering is None else answering.answer)
+    return _relation_check(variant, answering_trial(trials))
 
 
-def _relation_check(variant: Variant, answer: Answer | None) -> Check:
+def _relation_check(variant: Variant, trial: Trial | None, moved: bool = False) -> Check:
+    answer = None if trial is None else trial.answer
     passed = answer is not None and agree(answer, variant.expected)
     seen = _FAILED if answer is None else short_text(answer)
-    return Check("relation", variant.name, passed, short_text(variant.expected), seen)
+    margin = None if trial is None or moved else margin_of(trial)
+    return Check("relation", variant.name, passed, short_text(variant.expected), seen, margin)

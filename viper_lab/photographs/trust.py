@@ -144,7 +144,10 @@ def _answers(job: PhotographJob, profile: Profile, kind: Kind, folder: str, part
     spec = DatasetSpec(job.folder(folder), f"{part}:{kind.name}")
     limit = QUICK if job.quick else None
     evaluation = Evaluation("coco", spec, limit, programs=PROGRAMS)
-    return _answered(profile, evaluation, job.out / kind.name / f"{Path(folder).name}-{part}")
+    amount = "quick" if job.quick else "full"
+    return _answered(
+        profile, evaluation, job.out / amount / f"{kind.name}-{Path(folder).name}-{part}"
+    )
 
 
 def _answered(profile: Profile, evaluation: Evaluation, folder: Path) -> RunStore:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from viper.data.sample import Sample, kind_of
 from viper.errors import CancelledError, ViperError
@@ -130,9 +130,7 @@ class SampleRunner:
     media: ComputeCache
 
     @classmethod
-    def with_cache(
-        cls, reasoner: Reasoner, metric: Metric, options: RunOptions, size: int
-    ) -> SampleRunner:
+    def with_cache(cls, reasoner: Reasoner, metric: Metric, options: RunOptions, size: int) -> Self:
         """Build a runner with a cache for ``size`` pictures or videos.
 
         A metric that looks at edited pictures does so with the reasoner's models, unless it was

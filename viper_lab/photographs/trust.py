@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import tomlkit
 
 from viper.agreement import is_correct
 from viper.data.sample import DatasetSpec
@@ -24,6 +25,7 @@ from viper.evaluate.campaign import SampledEvaluation, answer_all
 from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.intervals import Estimate, Floats, OverSeeds, cluster_numbers, share
 from viper.evaluate.runs.store import RunStore
+from viper.profiles.backends import ONNX
 from viper.profiles.files import with_values
 from viper.profiles.wiring import Profile, load_profile
 from viper.reasoner import RunOptions
@@ -116,10 +118,10 @@ def calibrated(job: PhotographJob) -> Profile:
     stores = [_answers(job, profile, kind, DEVELOPMENT, "rest") for kind in (COUNT, EXISTS)]
     fitted, _ = fit_confidence([each for store in stores for each in labelled_answers(store)])
     own = job.out / "photo-lite.toml"
-    write_file(own, 'extends = "photo-lite"\n')
+    detector = {"backend": ONNX, "model": profile.document.roles["detector"].model}
+    write_file(own, tomlkit.dumps({"extends": "photo-lite", "roles": {"detector": detector}}))
     write_file(path, with_values(own, path.stem, confidence={CHECKED: fitted}))
-    confidence = load_profile(str(path)).document.confidence
-    return replace(profile, document=replace(profile.document, confidence=confidence))
+    return load_profile(str(path))
 
 
 def _measured(job: PhotographJob, kind: Kind) -> tuple[Measured, list[Judged]]:

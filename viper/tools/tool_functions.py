@@ -9,6 +9,7 @@ PEERS-style programs rely on them; the docstring of a function names its differe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from viper.errors import ToolError
 from viper.models.vision.roles import Detection, EventWindow, Floats, Pixels
+from viper.models.vision.vocabulary import UnknownPhraseError
 from viper.sandbox import Ref
 from viper.schema import PixelBox
 from viper.tools import soft_prompt_tools
@@ -39,18 +41,24 @@ LEAST_LIKELIHOOD = 1e-6
 
 
 def find(session: ToolSession, patch: Any, object_name: str) -> list[Ref]:
-    """Return patches of the named objects in a patch, best score first.
+    """Return patches of the named objects in a patch, best score first; faces by their own model
+    if the detector's categories have none.
 
     An empty result records ``detector.threshold`` if it left out weaker boxes.
     """
     region, name = session.region(patch), _words(session, object_name, "object_name")
-    threshold = session.threshold("detector.threshold")
+    models, threshold = session.toolbox.models, session.threshold("detector.threshold")
+    if name.lower() in ("face", "faces") and "faces" in models.roles:
+        vocabulary = models.trait("detector", "vocabulary", None)
+        if vocabulary and not vocabulary.starting(["face"]):
+            return list(session.nested("find_faces", (patch,), {}))
     boxes = detections(session, region, name)
     matches = [item for item in boxes if item.score >= threshold]
     if not matches and name.endswith("s"):
-        singular = detections(session, region, name[:-1])
-        matches = [item for item in singular if item.score >= threshold]
-        boxes = singular if matches or not boxes else boxes
+        with suppress(UnknownPhraseError):  # a detector of categories knows plurals itself
+            singular = detections(session, region, name[:-1])
+            matches = [item for item in singular if item.score >= threshold]
+            boxes = singular if matches or not boxes else boxes
     session.record_scores("detector.threshold", (item.score for item in boxes), keeps_all=True)
     return [session.patch_ref(region.image_id, item.box) for item in matches]
 
@@ -122,6 +130,10 @@ def verify_property(
     """
     name = _words(session, object_name, "object_name")
     word = _words(session, visual_property, "visual_property")
+    models = session.toolbox.models
+    only_colors = models.trait("matcher", "colors_only", False) and "detector" in models.roles
+    if only_colors and (vocabulary := models.trait("detector", "vocabulary", None)):
+        vocabulary.named(name)  # raises: the color of what it does not know is no answer
     region = session.region(patch)
     if _matches_by_likelihood(session):
         score = float(likelihoods(session, [region], [f"{word} {name}"])[0, 0])

@@ -1,4 +1,4 @@
-"""How many people a photograph shows: a program of one's own, for `viper exec` and `viper apply`."""
+"""How many people a photograph shows, by a program of one's own."""
 
 
 def execute_command(image):

@@ -43,14 +43,14 @@ from viper.strategies.base import (
     answering_trial,
     failure_of,
 )
-from viper.strategies.confidence import judged, limit_of
+from viper.strategies.confidence import EXEC, check_risk, judged, mode_of
 from viper.strategies.end_to_end import fall_back
 from viper.strategies.marked import MarkedStrategy, boxes_of, with_marks
 from viper.strategies.program import Generation, run_program
 from viper.strategies.prompts import write_prompt
 from viper.strategies.settings import RunSettings, all_settings, shipped_settings
 from viper.strategies.tasks import resolve_task
-from viper.strategies.verification import verify
+from viper.strategies.verification import agreement, verify
 from viper.strategies.warnings import warnings_of
 from viper.tools.parent_routines import api_client
 
@@ -251,8 +251,7 @@ class Reasoner:
                 f"strategy {strategy.name} writes no programs to verify; leave --verify out, or "
                 "use strategy program or plan"
             )
-        if settings.abstain:
-            limit_of(self.components.confidence, strategy.name, settings.verify, settings.abstain)
+        self._check_risk(settings, strategy.name)
         started = time.perf_counter()
         trials: list[Trial] = []
         try:
@@ -272,6 +271,11 @@ class Reasoner:
         conclusion = replace(conclusion, parts={**context.parts, **conclusion.parts})
         if settings.verify:
             conclusion = verify(self.components, context, conclusion)
+        elif settings.checks and getattr(strategy, "writes_programs", False):
+            chosen = conclusion.chosen
+            answering = answering_trial(trials) if chosen is None else trials[chosen]
+            checks = agreement(self.components, context, answering)
+            conclusion = replace(conclusion, checks=checks)
         if using is None and answering_trial(trials) is None:
             fallback = fall_back(self.components, context, len(trials))
             if fallback is not None:
@@ -313,12 +317,17 @@ class Reasoner:
         if run_options.task == "auto" and not run_options.options:
             context.query = replace(context.query, task="auto")
             reason = "read from what the program returns"
+        self._check_risk(replace(context.settings, verify=False), EXEC)
         started = time.perf_counter()
         accept_misfit = context.settings.on_misfit != "refuse"  # nobody writes another program
         trials = list(
             run_program(self.components, context, Generation(program), accept_misfit=accept_misfit)
         )
-        return self._result(context, reason, None, trials, started, Conclusion())
+        conclusion = Conclusion()
+        if context.settings.checks:
+            checks = agreement(self.components, context, answering_trial(trials))
+            conclusion = replace(conclusion, checks=checks)
+        return self._result(context, reason, None, trials, started, conclusion)
 
     def patch(self, picture: Any) -> ImagePatch:
         """Return a picture as a patch, whose methods ask the models at once, without a program.
@@ -391,6 +400,11 @@ class Reasoner:
         resolved = replace(query, task=task)
         return RunContext(resolved, loaded, settings, cancel or threading.Event()), reason
 
+    def _check_risk(self, settings: RunSettings, strategy: str) -> None:
+        if settings.abstain:
+            mode = mode_of(verify=settings.verify, checks=settings.checks)
+            check_risk(self.components.confidence, strategy, mode, settings.abstain)
+
     def _result(
         self,
         context: RunContext,
@@ -400,7 +414,7 @@ class Reasoner:
         started: float,
         conclusion: Conclusion,
     ) -> RunResult:
-        name = "exec" if strategy is None else strategy.name
+        name = EXEC if strategy is None else strategy.name
         chosen = conclusion.chosen
         if chosen is None:
             chosen = max((i for i, each in enumerate(trials) if each.answer), default=None)
@@ -412,6 +426,7 @@ class Reasoner:
             self.components,
             context,
             answering,
+            trials,
             strategy=name,
             names_things=not getattr(strategy, "searches_texts", False),
             fallback=conclusion.fallback,
@@ -450,8 +465,10 @@ class Reasoner:
             turns=parts.pop("turns", ()),
             parts=parts,
         )
-        verified, risk = context.settings.verify, context.settings.abstain
-        trace = judged(trace, self.components.confidence, verified=verified, risk=risk)
+        settings = context.settings
+        # Nobody verifies a given program: it has no rivals.
+        mode = mode_of(verify=settings.verify and strategy is not None, checks=settings.checks)
+        trace = judged(trace, self.components.confidence, mode=mode, risk=settings.abstain)
         value = None
         if answering is not None and trace.answer is not None:
             value = value_for(context.query.task, trace.answer, context.media, answering.value)

@@ -203,8 +203,8 @@ def test_a_program_that_never_looks_is_unsupported() -> None:
         assert result.answer is not None
         confidences.append((kinds(result.warnings), result.answer.confidence))
     assert confidences == [
-        (["unsupported"], 0.5),
-        (["unsupported"], 0.5),
+        (["unsupported"], None),
+        (["unsupported"], None),
         ([], pytest.approx(0.9526)),
     ]
 
@@ -214,11 +214,15 @@ def test_a_program_that_never_looks_is_unsupported() -> None:
     [
         ('[llm]\nbackend = "openai"\nmodel = "m"\n', set(), 2),
         ('[roles]\nvqa = { backend = "vlm" }\n', set(), 1),
+        ('[vlm]\nbackend = "openai"\nmodel = "m"\n', set(), 1),
+        ('[sensitivities]\n"detector.threshold" = { start = 0.5 }\n', set(), 1),
+        ('[tools]\nfind_scope = "crop"\n', set(), 1),
+        ("[tools]\ncache_mb = 64\n", {"plain", "verified"}, 0),
         ("[run]\ntrials = 5\n", {"plain", "verified"}, 0),
         ('[llm]\nbackend = "openai"\nmodel = "m"\n[confidence.plain]\n', {"plain"}, 1),
     ],
 )
-def test_a_profile_with_other_models_inherits_no_calibration(
+def test_a_profile_with_other_models_or_thresholds_inherits_no_calibration(
     table: str, confidence: set[str], notes: int, tmp_path: Path
 ) -> None:
     path, child = tmp_path / "own.toml", tmp_path / "child.toml"

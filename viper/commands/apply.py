@@ -8,6 +8,7 @@ fingerprint is the same. `_answer` runs the program on the others, on threads.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -18,6 +19,7 @@ import click
 from viper.commands import options as cli
 from viper.commands.exec import MAX_PROGRAM_BYTES, read_program
 from viper.commands.exported import profile_of, warn_of_models
+from viper.commands.run_options import GIVEN_PROGRAMS, run_changes, run_settings
 from viper.commands.terminal import evaluation_progress, hint_to_go_on, note
 from viper.data.own import folder_samples
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
@@ -63,6 +65,7 @@ class ApplyOptions(cli.DataTrust, cli.ProfileChoice):
     force: bool = cli.option("--force", help="Replace an existing table, whatever it holds.")
     workers: int = cli.workers_field("Number of pictures at the same time.")
     quiet: bool = cli.given_by(cli.quiet_option)
+    settings: Mapping[str, object] = run_settings(*GIVEN_PROGRAMS)
     api: str | None = cli.given_by(cli.api_option)
     learned: bool = cli.learned_field(by_default=False)
     # fmt: on
@@ -109,6 +112,7 @@ def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
     profile = (
         profile_of(exported, options, options.trust) if exported else cli.open_profile(options)
     )
+    changes = run_changes(options.settings)
     bound_arenas()
     with ExitStack() as stack:
         components = profile.components()
@@ -125,6 +129,7 @@ def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
             [source.text for source in components.library.prelude().sources],
             decisive_tables(to_json(profile.document)),
             getattr(toolbox.soft_prompts, "fingerprint", ""),
+            *(each for each in changes.items() if each[1] is not None),
         ]
         fingerprint = hashlib.sha256(dumps(facts).encode()).hexdigest()[:16]
         listed = folder_samples(folder, query, fingerprint)
@@ -138,7 +143,8 @@ def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
         cli.fetch_models(profile)
         stack.enter_context(hint_to_go_on())
         media_cache = ComputeCache(options.workers + _READ_AHEAD, SHARED_MEDIA_BYTES)
-        runner = ProgramRunner(reasoner, metric("answered"), RunOptions(), media_cache, code)
+        run_options = RunOptions(**changes)
+        runner = ProgramRunner(reasoner, metric("answered"), run_options, media_cache, code)
         engine = LocalEngine(runner, Bounds(options.workers))
         total, done = len(listed.samples), len(table.done())
         with evaluation_progress(total, done, scored=False) as progress:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import click
 
 from viper.commands import options as cli
 from viper.commands.present import print_result, trial_line
+from viper.commands.run_options import GIVEN_PROGRAMS, run_changes, run_settings
 from viper.commands.terminal import note
 from viper.errors import MediaError, UsageError
 from viper.reasoner import RunOptions
@@ -36,6 +38,7 @@ class ExecOptions(cli.ProfileChoice):
     page: int = cli.given_by(cli.page_option, 1)
     verbose: bool = cli.given_by(cli.verbose_option)
     quiet: bool = cli.given_by(cli.quiet_option)
+    settings: Mapping[str, object] = run_settings(*GIVEN_PROGRAMS)
     api: str | None = cli.given_by(cli.api_option)
     learned: bool = cli.learned_field()
     # fmt: on
@@ -58,7 +61,8 @@ def execute(execution: ExecOptions, program: Path, media: tuple[str, ...]) -> in
     """
     source = read_program(program)
     loaded = cli.read_media(media, execution.page)
-    options = RunOptions(task=execution.task, options=";".join(execution.choices))
+    choices, changes = ";".join(execution.choices), run_changes(execution.settings)
+    options = RunOptions(task=execution.task, options=choices, **changes)
     with cli.open_reasoner(execution) as reasoner:
         result = reasoner.execute(source, loaded, execution.query, options)
     for trial in result.trace.trials if execution.verbose else ():

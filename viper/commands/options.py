@@ -522,6 +522,14 @@ def open_profile(choice: ProfileChoice) -> Profile:
     return profile.with_thresholds(thresholds) if thresholds else profile
 
 
+def programs_option(section: str) -> Any:
+    """Return a field with the option for programs in place of a writer."""
+    return option("--programs", section=section, metavar="DIR",
+        type=click.Path(path_type=Path, exists=True, file_okay=False),
+        help="Answer by the programs of this folder, one file KIND.py for each kind of sample, "
+             "and ask no language model; other kinds are left out.")  # fmt: skip
+
+
 def evaluation_of(name: str, choice: Any, split: str | None = None, **more: Any) -> Evaluation:
     """Return the evaluation of the samples that --root --split --limit --ids --seed choose.
 
@@ -539,6 +547,14 @@ def evaluation_of(name: str, choice: Any, split: str | None = None, **more: Any)
     spec = DatasetSpec(choice.root, split or choice.split, choice.seed)
     ids = read_ids(choice.ids) if getattr(choice, "ids", None) else ()
     metric(data_set(name).metric)  # a wrong name ends here, before models load
+    folder = getattr(choice, "programs", None)
+    if folder is not None:
+        from viper.commands.exec import read_program
+
+        files = sorted(folder.glob("*.py"))
+        if not files:
+            raise UsageError(f"--programs {folder}: no file KIND.py, as count.py")
+        more = {"programs": {path.stem: read_program(path) for path in files}, **more}
     return Evaluation(name, spec, choice.limit, ids=ids, **{"seeds": (choice.seed,), **more})
 
 

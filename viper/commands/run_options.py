@@ -5,7 +5,7 @@ A setting keeps the value of the profile if its option is absent.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_origin
@@ -40,16 +40,25 @@ def _parameter(setting: Setting) -> str:
     return f"setting_{setting.name}"
 
 
-def _offered() -> list[Setting]:
-    return [setting for setting in all_settings().values() if setting.declaration.cli]
+def _offered(names: Collection[str] = ()) -> list[Setting]:
+    offered = (setting for setting in all_settings().values() if setting.declaration.cli)
+    return [setting for setting in offered if not names or setting.name in names]
 
 
 _RANGES: dict[Any, Any] = {int: click.IntRange, float: click.FloatRange}
 
 
-def run_settings() -> Any:
-    """Return a field with an option for each setting of a run; absent options are None."""
-    return cli.given_by(cli.options(*map(_option, _offered())))
+def run_settings(*names: str) -> Any:
+    """Return a field with an option for each setting of a run; absent options are None.
+
+    Args:
+        names: of these settings only.
+    """
+    return cli.given_by(cli.options(*map(_option, _offered(names))))
+
+
+# Settings that count for given programs as well.
+GIVEN_PROGRAMS = "checks", "abstain"
 
 
 # fmt: off
@@ -73,7 +82,8 @@ def run_changes(
     Raises:
         UsageError: ``--zero-shot`` stands beside an option that asks for examples.
     """
-    changes = {setting.name: settings[_parameter(setting)] for setting in _offered()}
+    parameters = {setting.name: _parameter(setting) for setting in _offered()}
+    changes = {name: settings[each] for name, each in parameters.items() if each in settings}
     if not examples:
         for value, flag in ((changes["examples"], "--n-examples"), (examples_bank, "--bank")):
             if value:
@@ -123,7 +133,7 @@ class QueryOptions(cli.ProfileChoice):
     quiet: bool = cli.given_by(cli.quiet_option)
     force: bool = cli.option("--force", section=OUTPUT,
         help="Print the answer even if the profile withholds it, because the picture is unlike "
-             "those that its models know.")
+             "those that its models know, or the query has words that they do not know.")
     interactive: bool = cli.option("-i", "--interactive",
         help="Read questions from standard input, a line each, until an empty line.")
     server: str | None = cli.option("--server", metavar="URL", section=MACHINE,
@@ -160,6 +170,7 @@ class EvalOptions(cli.ProfileChoice):
     ids: str | None = cli.option("--ids", metavar="FILE|ID,ID", section="Samples",
         help="Answer only these samples and ignore --limit; a file holds one id on each line.")
     seed: int = cli.seed_field(section="Samples")
+    programs: Path | None = cli.programs_option("Samples")
     examples: bool = cli.option("--examples/--zero-shot", default=True, section=EXAMPLES,
         help="Show the in-context examples of the profile.")
     examples_bank: str | None = cli.given_by(bank_option)

@@ -35,6 +35,8 @@ DATASETS = Registry(
         "countbench": "viper.data.parquet:COUNTBENCH",
         "blink": "viper.data.parquet:BLINK",
         "cvbench": "viper.data.parquet:CVBENCH",
+        "coco": "viper.data.coco:COCO",
+        "everyday": "viper.data.everyday:EVERYDAY",
         "hub:lmms-lab/RefCOCO": "viper.data.hub:REFCOCO",
         "hub:lmms-lab/RefCOCOplus": "viper.data.hub:REFCOCO_PLUS",
         "hub:lmms-lab/RefCOCOg": "viper.data.hub:REFCOCOG",

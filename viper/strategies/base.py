@@ -7,6 +7,7 @@ language models go through :meth:`RunContext.complete`, which keeps the budget.
 
 from __future__ import annotations
 
+import copy
 import math
 import threading
 import time
@@ -217,6 +218,17 @@ class RunContext(Payer):
     # Requests that are reserved and not yet paid, and what guards them and the usage.
     _reserved: int = field(default=0, init=False, repr=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
+
+    def about(self, query: Query, media: Media) -> RunContext:
+        """Return the context of another input whose costs belong to the same run."""
+        other = copy.copy(self)
+        other.query, other.media = query, media
+        return other
+
+    def spend(self, model_calls: int) -> None:
+        """Count forward passes of models; any thread may."""
+        with self._lock:
+            self.usage.model_calls += model_calls
 
     def over_budget(self) -> Failure | None:
         """Return the reason why the budget allows no further request, or None if it does."""

@@ -403,7 +403,7 @@ def run_once(
                 )
         except TOOL_STOPS as stop:  # the budget or an endpoint did not allow a tool's request
             outcome = Outcome(False, failure=failure_of(stop))
-    context.usage.model_calls += session.model_calls
+    context.spend(session.model_calls)
     context.check_cancelled()
     result: Answer | Failure | None = outcome.failure
     if outcome.ok:

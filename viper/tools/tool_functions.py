@@ -9,6 +9,7 @@ PEERS-style programs rely on them; the docstring of a function names its differe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from viper.errors import ToolError
 from viper.models.vision.roles import Detection, EventWindow, Floats, Pixels
+from viper.models.vision.vocabulary import UnknownPhraseError
 from viper.sandbox import Ref
 from viper.schema import PixelBox
 from viper.tools import soft_prompt_tools
@@ -55,9 +57,10 @@ def find(session: ToolSession, patch: Any, object_name: str) -> list[Ref]:
     boxes = detections(session, region, name)
     matches = [item for item in boxes if item.score >= threshold]
     if not matches and name.endswith("s"):
-        singular = detections(session, region, name[:-1])
-        matches = [item for item in singular if item.score >= threshold]
-        boxes = singular if matches or not boxes else boxes
+        with suppress(UnknownPhraseError):  # a detector of categories knows plurals itself
+            singular = detections(session, region, name[:-1])
+            matches = [item for item in singular if item.score >= threshold]
+            boxes = singular if matches or not boxes else boxes
     session.record_scores("detector.threshold", (item.score for item in boxes), keeps_all=True)
     return [session.patch_ref(region.image_id, item.box) for item in matches]
 
@@ -171,6 +174,8 @@ def verify_property(
     """
     name = _words(session, object_name, "object_name")
     word = _words(session, visual_property, "visual_property")
+    if vocabulary := session.toolbox.models.trait("detector", "vocabulary", None):
+        vocabulary.named(name)  # raises: of what it does not know, nothing is verified
     region = session.region(patch)
     if _matches_by_likelihood(session):
         score = float(likelihoods(session, [region], [f"{word} {name}"])[0, 0])

@@ -11,10 +11,15 @@ from viper.errors import UnknownNameError
 from viper.evaluate.campaign import bound_arenas
 from viper_lab.papers.job import print_report, teller
 from viper_lab.papers.result import Reproduction
+from viper_lab.photographs import trust, withheld
 from viper_lab.photographs.job import Measured, PhotographJob
 
 # By the name that ``--part`` takes, in the order of the report.
-PARTS: Mapping[str, Callable[[PhotographJob], Measured]] = {}
+PARTS: Mapping[str, Callable[[PhotographJob], Measured]] = {
+    "counting": trust.counting,
+    "existence": trust.existence,
+    withheld.PART: withheld.measure,
+}
 
 
 def measure(job: PhotographJob, parts: tuple[str, ...], *, as_json: bool) -> int:

@@ -12,12 +12,12 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
-from viper.data.sample import Sample
+from viper.data.sample import Sample, kind_of
 from viper.errors import CancelledError, ViperError
 from viper.evaluate.metrics import JUDGES, Metric
 from viper.evaluate.metrics.editing import NeedsEditJudge
@@ -130,9 +130,7 @@ class SampleRunner:
     media: ComputeCache
 
     @classmethod
-    def with_cache(
-        cls, reasoner: Reasoner, metric: Metric, options: RunOptions, size: int
-    ) -> SampleRunner:
+    def with_cache(cls, reasoner: Reasoner, metric: Metric, options: RunOptions, size: int) -> Self:
         """Build a runner with a cache for ``size`` pictures or videos.
 
         A metric that looks at edited pictures does so with the reasoner's models, unless it was
@@ -262,15 +260,21 @@ class SampleRunner:
 
 @dataclass(frozen=True)
 class ProgramRunner(SampleRunner):
-    """Answers every item with one program and without a language model, as ``viper exec`` does."""
+    """Answers items with given programs and without a language model, as ``viper exec`` does.
+
+    Attributes:
+        programs: by the kind of sample; ``program`` answers all other kinds.
+    """
 
     program: str = ""
+    programs: Mapping[str, str] = field(default_factory=dict)
 
     def _events(
         self, sample: Sample, options: RunOptions, cancel: threading.Event, meter: UsageMeter
     ) -> Iterator[Trial | RunResult]:
+        program = self.programs.get(kind_of(sample.groups), self.program)
         yield self.reasoner.execute(
-            self.program, self._media(sample), sample.text, options, cancel=cancel
+            program, self._media(sample), sample.text, options, cancel=cancel
         )
 
 

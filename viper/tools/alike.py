@@ -123,8 +123,9 @@ def _described(lab: Floats, boxes: Floats) -> _Description:
     light = parts[..., 0]
     dx, dy = np.zeros_like(light), np.zeros_like(light)
     dx[:, :, 1:-1], dy[:, 1:-1] = light[:, :, 2:] - light[:, :, :-2], light[:, 2:] - light[:, :-2]
-    bins = ((np.arctan2(dy, dx) / (2 * np.pi) + 0.5) * DIRECTIONS).astype(int) % DIRECTIONS
-    strength = np.hypot(dx, dy)
+    flat = (each.reshape(-1, _SIDE) for each in (dx, dy))
+    strength, angles = (each.reshape(shape) for each in cv2.cartToPolar(*flat))
+    bins = (angles * (DIRECTIONS / (2 * np.pi))).astype(np.int8) % DIRECTIONS
     edges = np.stack([_cells(strength * (bins == each)) for each in range(DIRECTIONS)], -1)
     limits = np.array(lab.shape[1::-1])[None, :, None]
     near = ((spots >= 0) & (spots < limits)).reshape(len(boxes), 2, CELLS, CELL).mean(-1) >= 0.5
@@ -135,7 +136,9 @@ def _described(lab: Floats, boxes: Floats) -> _Description:
 
 def _cells(values: NDArray[Any]) -> Floats:
     """Return the means of cells, [N, side, side] to [N, CELLS ** 2]."""
-    return values.reshape(-1, CELLS, CELL, CELLS, CELL).mean((2, 4)).reshape(len(values), -1)
+    size = (CELLS, CELLS * len(values))
+    means = cv2.resize(values.reshape(-1, _SIDE), size, interpolation=cv2.INTER_AREA)
+    return means.reshape(len(values), -1)  # type: ignore[return-value]
 
 
 def _likeness(ones: _Description, models: _Description, sides: Floats, wanted: Floats) -> Floats:

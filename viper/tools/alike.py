@@ -123,8 +123,8 @@ def _described(lab: Floats, boxes: Floats) -> _Description:
     light = parts[..., 0]
     dx, dy = np.zeros_like(light), np.zeros_like(light)
     dx[:, :, 1:-1], dy[:, 1:-1] = light[:, :, 2:] - light[:, :, :-2], light[:, 2:] - light[:, :-2]
-    flat = (each.reshape(-1, _SIDE) for each in (dx, dy))
-    strength, angles = (each.reshape(shape) for each in cv2.cartToPolar(*flat))
+    polar = cv2.cartToPolar(dx.reshape(-1, _SIDE), dy.reshape(-1, _SIDE))
+    strength, angles = (each.reshape(shape) for each in polar)
     bins = (angles * (DIRECTIONS / (2 * np.pi))).astype(np.int8) % DIRECTIONS
     edges = np.stack([_cells(strength * (bins == each)) for each in range(DIRECTIONS)], -1)
     limits = np.array(lab.shape[1::-1])[None, :, None]

@@ -28,7 +28,7 @@ from viper.models.decoding import limited
 from viper.models.llm.messages import Prompt, as_text
 from viper.models.media import media_from
 from viper.run_result import RunResult
-from viper.schema import TASKS, Query, RunWarning, Trace, Trial
+from viper.schema import TASKS, PixelBox, Query, RunWarning, Trace, Trial
 from viper.strategies import strategy as named_strategy
 from viper.strategies.answers import value_for
 from viper.strategies.base import (
@@ -45,6 +45,7 @@ from viper.strategies.base import (
 )
 from viper.strategies.confidence import EXEC, check_risk, judged, mode_of
 from viper.strategies.end_to_end import fall_back
+from viper.strategies.marked import MarkedStrategy, boxes_of, with_marks
 from viper.strategies.program import Generation, run_program
 from viper.strategies.prompts import write_prompt
 from viper.strategies.settings import RunSettings, all_settings, shipped_settings
@@ -72,17 +73,21 @@ class RunOptions:
 
     Attributes:
         options: the candidate answers; a text is split at its semicolons.
+        like: up to four boxes of examples, (x0, y0, x1, y1) in pixels from the top-left corner of
+            the picture, or texts as ``10,20,40,60``; programs get them as ``marked``.
         changes: settings by name, including those of single strategies; see
             :mod:`viper.strategies.settings`. Each is also a keyword and an attribute. None, or
             a missing name, keeps the profile's value.
 
     Raises:
         UnknownNameError: a keyword that is no setting.
+        UsageError: options that are no texts, or wrong boxes.
     """
 
     task: str = "auto"
     options: tuple[str, ...] = ()
     sample_id: str | None = None
+    like: tuple[PixelBox, ...] = ()
     changes: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __init__(
@@ -91,6 +96,7 @@ class RunOptions:
         options: Sequence[str] | str = (),
         *,
         sample_id: str | None = None,
+        like: Sequence[Sequence[float] | str] = (),
         changes: Mapping[str, Any] = MappingProxyType({}),
         **settings: Any,
     ) -> None:
@@ -110,6 +116,7 @@ class RunOptions:
             task=task or "auto",
             options=tuple(options or ()),
             sample_id=sample_id,
+            like=boxes_of(like or ()),
             changes={name: value for name, value in changes.items() if value is not None},
         )
 
@@ -237,6 +244,8 @@ class Reasoner:
         if usage is not None:
             context.usage = usage
         settings = context.settings
+        if MarkedStrategy.answers(context.query):
+            using = using or MarkedStrategy()
         strategy = using or named_strategy(settings.strategy)
         if settings.verify and not getattr(strategy, "writes_programs", False):
             raise UsageError(
@@ -380,6 +389,7 @@ class Reasoner:
         with limited(cancel=cancel):
             loaded = media_from(media).for_run()
         query = Query(stripped, options.task, loaded.kind, options.options, options.sample_id)
+        query = with_marks(query, options.like, loaded)
         settings = options.settings(self.components.settings)
         task, reason = resolve_task(query, settings.usual_task)
         if task == "choice" and len(options.options) < 2:

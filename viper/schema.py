@@ -91,6 +91,7 @@ class Query:
         media: kind of media: one image, several images, or one video.
         options: the candidate answers of a ``choice``; empty otherwise.
         sample_id: name of the sample in its data set, or None.
+        like: boxes that the user marked as examples; programs get them as ``marked``.
     """
 
     text: str
@@ -98,6 +99,7 @@ class Query:
     media: str = "image"
     options: tuple[str, ...] = ()
     sample_id: str | None = None
+    like: tuple[PixelBox, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ import viper.api.routines.knowledge
 import viper.api.routines.pixel_measures
 import viper.api.routines.spatial
 import viper.api.routines.text
+import viper.api.routines.alike
 import viper.api.routines.visprog  # noqa: F401  (registers)
 
 # isort: on

@@ -82,6 +82,7 @@ def run(chosen: QueryOptions, media_and_query: tuple[str, ...]) -> int:
     options = RunOptions(
         task=chosen.task,
         options=";".join(chosen.choices),
+        like=chosen.like,
         strategy=chosen.strategy,
         seed=chosen.seed,
         **run_changes(chosen.settings),

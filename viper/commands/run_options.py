@@ -94,9 +94,11 @@ def run_changes(
 
 def sent_parameters() -> set[str]:
     """Return the parameters of ``viper run`` that ``--server`` can be combined with."""
-    names = "media_and_query choices task strategy api save as_json seed program_only interactive"
+    names = (
+        "media_and_query choices task like strategy api save as_json seed program_only interactive"
+    )
     sent = {_parameter(setting) for setting in _offered() if setting.declaration.http}
-    return {*names.split(), *["force", "verbose", "quiet", "server"], *sent}
+    return {*names.split(), *["force", "program_only", "verbose", "quiet", "server"], *sent}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +109,9 @@ class QueryOptions(cli.ProfileChoice):
     choices: tuple[str, ...] = cli.option("--options",
         help='Candidate answers: "a; b; c", or the option repeated. Sets the task to choice.')
     task: str = cli.option("--task", default="auto", help=f"Task of the query: {', '.join(TASKS)}.")
+    like: tuple[str, ...] = cli.option("--like", metavar="X0,Y0,X1,Y1",
+        help="Box of an example, in pixels from the top-left corner; up to four. Ask for 'these', "
+             "or use the argument marked in a program.")
     strategy: str | None = cli.option("--strategy", type=cli.STRATEGY,
         help="Strategy that answers, by default the profile's; the list is below.")
     api: str | None = cli.given_by(cli.api_option)

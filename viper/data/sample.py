@@ -37,6 +37,7 @@ class Sample:
         cluster: samples of one cluster are not independent (same sentence or picture). Consistency
             metrics and bootstrap intervals use clusters. Empty: the sample is alone.
         files: names of the media for reports, relative to the set's root if it has one.
+        like: boxes of examples that the query marks.
     """
 
     sample_id: str
@@ -49,11 +50,12 @@ class Sample:
     groups: Mapping[str, str] = field(default_factory=dict)
     cluster: str = ""
     files: tuple[str, ...] = ()
+    like: tuple[PixelBox, ...] = ()
 
     @property
     def query(self) -> Query:
         """Return the query as the Reasoner takes it."""
-        return Query(self.text, self.task, self.media, self.options, self.sample_id)
+        return Query(self.text, self.task, self.media, self.options, self.sample_id, self.like)
 
 
 def kind_of(groups: Mapping[str, str]) -> str:

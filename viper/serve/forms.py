@@ -36,6 +36,7 @@ from viper.serve.jobs import Work
 from viper.serve.replies import NotMultipartError, TooLargeError
 from viper.serve.settings import ServeSettings
 from viper.strategies.settings import Setting, all_settings
+from viper.tools.tool_functions import MAX_EXAMPLES
 
 # Each setting once and the longest list of options, with room.
 MAX_FIELDS = 128
@@ -50,6 +51,7 @@ MAX_PROGRAM_CHARACTERS = 64 * 1024
 
 _REPEATABLE = {
     "options",
+    "like",
     "path",
     *(setting.name for setting in all_settings().values() if get_origin(setting.type) is tuple),
 }
@@ -111,6 +113,11 @@ class _Form(BaseModel):
     task: Task = Field("auto", description="What must come out.")
     options: list[Option] = Field(
         [], max_length=MAX_OPTIONS, description="Candidate answers, one a field."
+    )
+    like: list[Annotated[str, Field(max_length=MAX_TEXT)] | list[float]] = Field(
+        [],
+        max_length=MAX_EXAMPLES,
+        description="Boxes of examples, x0,y0,x1,y1 in pixels from the top-left corner.",
     )
     path: list[RootPath] = Field(
         [], description="Files under a media root of the server, in place of uploads."
@@ -177,7 +184,7 @@ class ExecForm(_Form):
 
     def work(self, reasoner: Reasoner, intake: RequestMedia) -> Work:
         """Build the work that runs the program; it decodes the media in its thread."""
-        options = RunOptions(task=self.task, options=tuple(self.options))
+        options = RunOptions(task=self.task, options=tuple(self.options), like=self.like)
 
         def work(cancel: threading.Event) -> Iterator[Trial | RunResult]:
             media = intake.load(cancel)

@@ -27,8 +27,8 @@ from viper.models.media import Media
 from viper.prompting.compact import END_OF_PROGRAM
 from viper.prompting.extract import extract_code
 from viper.prompting.replies import read_program
-from viper.sandbox import Outcome
-from viper.schema import Answer, Failure, Query, Trial, Usage
+from viper.sandbox import Outcome, Ref
+from viper.schema import Answer, Box, Failure, Query, Trial, Usage
 from viper.steps import step
 from viper.strategies.answers import is_sure_of_kind, read_value, wrong_type
 from viper.strategies.base import (
@@ -446,5 +446,9 @@ def run_once(
 
 def program_arguments(query: Query, media: Media) -> dict[str, Any]:
     """Return the values that an entry point may ask for by name (the sandbox has their aliases)."""
-    values = {"question": query.text, "possible_answers": list(query.options)}
+    values: dict[str, Any] = {"question": query.text, "possible_answers": list(query.options)}
+    if query.like:
+        boxes = (Box.from_pixels(box, media.images[0].shape[0]) for box in query.like)
+        sides = ((box.left, box.lower, box.right, box.upper) for box in boxes)
+        values["marked"] = [Ref("patch", ("image0", *each)) for each in sides]
     return {**values, **media_arguments(media)}

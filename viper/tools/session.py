@@ -29,7 +29,7 @@ from viper.schema import Box, PixelBox, ToolCall
 from viper.storage.cache import ComputeCache
 from viper.tools.call_log import describe, logged, plain
 from viper.tools.models import ModelSet
-from viper.tools.settings import ToolSettings
+from viper.tools.settings import DEFAULT_THRESHOLDS, ToolSettings
 from viper.tools.side_by_side import LookAhead
 
 # Default of the number of pictures that a run may show to a model: a loop must not fill the prompt.
@@ -233,10 +233,10 @@ class ToolSession:
         return tool(self, *args, **kwargs)
 
     def threshold(self, name: str) -> float:
-        """Return the current value of a threshold, or 0 if the profile declares none of that
-        name.
+        """Return the current value of a threshold, or its default if the profile declares none of
+        that name.
         """
-        return self.thresholds.get(name, 0.0)
+        return self.thresholds.get(name, DEFAULT_THRESHOLDS.get(name, 0.0))
 
     def record_scores(
         self, threshold_name: str, scores: Iterable[float], *, keeps_all: bool = False

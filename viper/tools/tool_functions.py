@@ -21,6 +21,7 @@ from viper.models.vision.vocabulary import UnknownPhraseError
 from viper.sandbox import Ref
 from viper.schema import PixelBox
 from viper.tools import soft_prompt_tools
+from viper.tools.alike import find_alike, with_examples
 from viper.tools.crops import box_depth, crop_of
 from viper.tools.session import Region, ToolSession
 
@@ -35,6 +36,12 @@ MAX_INFO = 20_000
 # them within seconds.
 MAX_ITEMS = 1_000
 
+
+# Examples of ``find_like``: a person marks no more, and each costs time.
+MAX_EXAMPLES = 4
+
+# Pixels of the shorter side of an example; less shows neither edges nor a color of its own.
+LEAST_EXAMPLE = 8
 
 # Smaller probabilities of a matcher count as this one, so that logarithms are finite.
 LEAST_LIKELIHOOD = 1e-6
@@ -61,6 +68,48 @@ def find(session: ToolSession, patch: Any, object_name: str) -> list[Ref]:
             boxes = singular if matches or not boxes else boxes
     session.record_scores("detector.threshold", (item.score for item in boxes), keeps_all=True)
     return [session.patch_ref(region.image_id, item.box) for item in matches]
+
+
+def find_like(session: ToolSession, examples: Any, patch: Any = None) -> list[Ref]:
+    """Return patches of what looks like the examples, best first, the examples included.
+
+    A detector with image guidance searches; without one :func:`viper.tools.alike.find_alike` does.
+    The whole picture of the examples is searched unless a patch says where. An empty result records
+    ``like.threshold``.
+    """
+    refs = examples if isinstance(examples, list | tuple) else [examples]
+    if not 1 <= len(refs) <= MAX_EXAMPLES:
+        raise ToolError(f"find_like takes 1 to {MAX_EXAMPLES} example patches, got {len(refs)}")
+    models = [session.region(ref) for ref in refs]
+    image_id, size = models[0].image_id, models[0].image_size
+    if any(model.image_id != image_id for model in models):
+        raise ToolError("the examples are patches of several pictures; expected those of one")
+    boxes = tuple(model.box for model in models)
+    for x0, y0, x1, y1 in boxes:
+        if min(x1 - x0, y1 - y0) < LEAST_EXAMPLE:
+            raise ToolError(
+                f"an example has {x1 - x0} x {y1 - y0} pixels; expected {LEAST_EXAMPLE} or more "
+                "on each side"
+            )
+    source = Region(image_id, (0, 0, *size), size)
+    region = source if patch is None else session.region(patch)
+    whole = Region(region.image_id, (0, 0, *region.image_size), region.image_size)
+    key = ("like", session.media.content_hash(image_id), boxes)
+    place = session.media.content_hash(region.image_id)
+    role = session.toolbox.models
+    if "detector" in role.roles and role.trait("detector", "image_guided", False):
+        pair = [searched_part(session, "detector", each)[1] for each in (whole, source)]
+        found = session.computed("detector", (*key, place), "detect_like", *pair, boxes)
+    else:
+        picture, marked = (session.media.pixels(each.image_id) for each in (whole, source))
+        corners = np.array(boxes, np.float32)
+        found = session.without_model((*key, place), lambda: find_alike(picture, marked, corners))
+    if region.image_id == image_id:
+        found = with_examples(found, boxes)
+    found = [item for item in found if region.is_whole or centre_inside(item.box, region)]
+    session.record_scores("like.threshold", (item.score for item in found), keeps_all=True)
+    least = session.threshold("like.threshold")
+    return [session.patch_ref(region.image_id, one.box) for one in found if one.score >= least]
 
 
 def detections(session: ToolSession, region: Region, name: str) -> list[Detection]:
@@ -432,7 +481,7 @@ def information(info: Any) -> str:
 TOOL_FUNCTIONS: dict[str, Callable[..., Any]] = {
     tool.__name__: tool
     for tool in (
-        find, exists, verify_property, best_text_match, best_description_from_options,
+        find, find_like, exists, verify_property, best_text_match, best_description_from_options,
         best_image_match, simple_query, complex_query, caption_image, compute_depth, locate_event,
         caption_video, llm_query, select_answer, process_guesses, pixels,
     )

@@ -16,13 +16,14 @@ import inspect
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from viper.api.image_patch import ImagePatch
 from viper.api.runtime import ImageHandle
+from viper.api.written import field_types
 from viper.errors import UnknownNameError, UsageError
 from viper.models.decoding import limited
 from viper.models.llm.messages import Prompt, as_text
@@ -72,6 +73,7 @@ class RunOptions:
 
     Attributes:
         options: the candidate answers; a text is split at its semicolons.
+        fields: what an ``extract`` reads, each as ``name:type``; a text is split at its commas.
         changes: settings by name, including those of single strategies; see
             :mod:`viper.strategies.settings`. Each is also a keyword and an attribute. None, or
             a missing name, keeps the profile's value.
@@ -83,6 +85,7 @@ class RunOptions:
     task: str = "auto"
     options: tuple[str, ...] = ()
     sample_id: str | None = None
+    fields: tuple[str, ...] = ()
     changes: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __init__(
@@ -90,12 +93,13 @@ class RunOptions:
         task: str = "auto",
         options: Sequence[str] | str = (),
         sample_id: str | None = None,
+        fields: Sequence[str] | str = (),
         changes: Mapping[str, Any] = MappingProxyType({}),
         **settings: Any,
     ) -> None:
         for name in settings:
             if name not in all_settings():
-                choices = [*all_settings(), *(option.name for option in fields(self))]
+                choices = [*all_settings(), *self.__dataclass_fields__]
                 raise UnknownNameError("setting", name, choices)
         changes = {**changes, **settings}
         if isinstance(options, str):
@@ -109,6 +113,7 @@ class RunOptions:
             task=task or "auto",
             options=tuple(options or ()),
             sample_id=sample_id,
+            fields=tuple(fields.split(",") if isinstance(fields, str) and fields else fields),
             changes={name: value for name, value in changes.items() if value is not None},
         )
 
@@ -301,7 +306,7 @@ class Reasoner:
         """
         run_options = (request or RunOptions()).changed(**changes)
         context, reason = self.context(media, query or "(no question)", run_options, cancel)
-        if run_options.task == "auto" and not run_options.options:
+        if run_options.task == "auto" and not (run_options.options or run_options.fields):
             context.query = replace(context.query, task="auto")
             reason = "read from what the program returns"
         started = time.perf_counter()
@@ -369,7 +374,9 @@ class Reasoner:
             raise UnknownNameError("task", options.task, TASKS)
         with limited(cancel=cancel):
             loaded = media_from(media).for_run()
-        query = Query(stripped, options.task, loaded.kind, options.options, options.sample_id)
+        query = Query(
+            stripped, options.task, loaded.kind, options.options, options.sample_id, options.fields
+        )
         settings = options.settings(self.components.settings)
         task, reason = resolve_task(query, settings.usual_task)
         if task == "choice" and len(options.options) < 2:
@@ -377,6 +384,10 @@ class Reasoner:
                 f"a choice needs at least two options, got {len(options.options)}; "
                 'give --options "first; second; …"'
             )
+        if task == "extract":
+            field_types(options.fields)
+            if "strategy" not in options.changes:  # the shipped program costs no request
+                settings = settings.changed(strategy="extract")
         self.components.library.api_set(settings.api)
         resolved = replace(query, task=task)
         return RunContext(resolved, loaded, settings, cancel or threading.Event()), reason

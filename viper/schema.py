@@ -20,7 +20,7 @@ from typing import Any, Literal, get_args
 # Stands in every record, so that a later form can tell this one; new optional fields need no other.
 SCHEMA_VERSION = 1
 
-Task = Literal["ground", "question", "choice", "statement", "edit", "tag", "auto"]
+Task = Literal["ground", "question", "choice", "statement", "edit", "tag", "extract", "auto"]
 TASKS: tuple[str, ...] = get_args(Task)
 
 # Fallbacks that answer if every trial failed; see :mod:`viper.strategies.end_to_end`.
@@ -91,6 +91,8 @@ class Query:
         media: kind of media: one image, several images, or one video.
         options: the candidate answers of a ``choice``; empty otherwise.
         sample_id: name of the sample in its data set, or None.
+        fields: what an ``extract`` reads, each as ``name:type``; empty otherwise. See
+            :func:`viper.api.written.field_types`.
     """
 
     text: str
@@ -98,6 +100,7 @@ class Query:
     media: str = "image"
     options: tuple[str, ...] = ()
     sample_id: str | None = None
+    fields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -264,6 +267,7 @@ class RunWarning:
             ``weak_evidence`` if it rests on what only a lowered threshold let pass,
             ``incomplete_reply`` if a model's reply was cut or held unreadable entries, ``fallback``
             if a fallback answered, ``weak_model`` if the profile says so of the model that acts,
+            ``field`` if a field of a document is missing or in doubt,
             ``unused_pictures`` if a program looked at some of several pictures only,
             ``unsupported`` if it looked at nothing, ``wrong_type`` if the question asks for another
             kind of answer.
@@ -301,7 +305,10 @@ class Answer:
 
     ``value`` is JSON: str, bool, number or None; for a box see ``box`` (pixels from the top-left
     corner) and ``image_index``. ``choice_index`` counts from 0. Tags are a list of ``{"box",
-    "label"}``. For a picture, ``value`` holds ``picture`` (its name in the media of the run),
+    "label"}``. Fields are a list of ``{"field", "value", "box", "image_index", "confidence",
+    "lines", "reason"}`` in the order of the query: ``value`` is a text, a decimal number or an ISO
+    date, or None, ``lines`` the row of text that it was read from, and ``reason`` why it is missing
+    or in doubt, "" otherwise. For a picture, ``value`` holds ``picture`` (its name in the media of the run),
     ``width`` and ``height``. ``confidence`` is the probability in [0, 1] that the answer is right;
     None if the profile is not calibrated for it.
     """

@@ -30,7 +30,7 @@ from viper.models.decoding import decode, limited
 from viper.models.edited import Edits, Origin
 from viper.models.libraries import LazyModule
 from viper.models.media_files import rgb, silence_pillow
-from viper.models.vision.roles import Pixels
+from viper.models.vision.roles import Pixels, TextLine
 
 av: Any = LazyModule("av")
 
@@ -48,6 +48,7 @@ class Media:
         names: file names or labels, for messages and traces.
         frame_indices: for a video, the index in the file of each kept frame.
         edits: edited pictures and outlines from runs of the query.
+        lines: text that a run read, by picture; see :func:`viper.tools.knowledge_tools.text_lines`.
         paths: files that they were read from.
         notes: what these files hold and was not read, in words.
         frame_rate: frames per second of the video's file, on average; 0 if unknown.
@@ -58,6 +59,7 @@ class Media:
     names: tuple[str, ...] = ()
     frame_indices: tuple[int, ...] = ()
     edits: Edits = field(default_factory=Edits, repr=False)
+    lines: dict[str, list[TextLine]] = field(default_factory=dict, repr=False)
     paths: tuple[Path, ...] = field(default=(), repr=False)
     notes: tuple[str, ...] = ()
     frame_rate: float = 0.0
@@ -88,8 +90,8 @@ class Media:
         return {name: (each.shape[1], each.shape[0]) for name, each in pictures.items()}
 
     def for_run(self) -> Media:
-        """Return the same media for one more run, with separate edits."""
-        return replace(self, edits=self.edits.copy())
+        """Return the same media for one more run, with separate edits and lines."""
+        return replace(self, edits=self.edits.copy(), lines={})
 
     def pixels(self, image_id: str) -> Pixels:
         """Return the pixels of ``image3``, of frame 7 of the video (``video0#7``) or of an edited

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 
 from viper.agreement import is_correct, match_tags, normalise_answer, same_box
+from viper.api.routines.documents import same_row
+from viper.api.written import field_types, typed
 from viper.errors import ToolError
 from viper.models.edited import Origin
 from viper.models.media import Media
@@ -32,6 +34,9 @@ from viper.tools.settings import ToolSettings
 
 # Values that a list for a question may hold.
 _PLAIN = str | int | float
+# Characters of a field that are read: several lines, such as an address.
+MAX_FIELD = 500
+
 _TRUTHS = {"True": "yes", "False": "no"}
 
 # Language models write truth values in these words; other words are no answer to a statement.
@@ -224,6 +229,50 @@ def _auto(value: Any, query: Query, media: Media) -> Answer | Failure:
     return _question(value, query, media)
 
 
+# Confidence of a field whose line was read with certainty: two candidates agree, there is one, or
+# candidates disagree. Shares of right totals and dates in 50 receipts for development.
+AGREED, ALONE, DISAGREED = 0.97, 0.9, 0.5
+
+
+def _extract(value: Any, query: Query, media: Media) -> Answer | Failure:
+    """Read a mapping of fields: patches with labels or texts, or lists of them, the best first."""
+    if not isinstance(value, Mapping):
+        return _type_failure(value, "a mapping of the fields to patches or texts")
+    fields = []
+    for name, kind in field_types(query.fields).items():
+        item = value.get(name)
+        candidates = []
+        for each in item if isinstance(item, list | tuple) else [item]:
+            text = label_of(each) if isinstance(each, Ref) else "" if each is None else str(each)
+            read = typed(kind, text[:MAX_FIELD])
+            if read is not None:
+                candidates.append((read, each))
+        fields.append({"field": name, **_field(candidates, media)})
+    return Answer(fields, "fields")
+
+
+def _field(candidates: Sequence[tuple[str, Any]], media: Media) -> dict[str, Any]:
+    """Return the best candidate of a field with its place, its lines and the doubts about it."""
+    entry = dict.fromkeys(("value", "box", "image_index", "confidence"))
+    if not candidates:
+        return {**entry, "lines": [], "reason": "nothing like it was read"}
+    (value, best), *others = candidates
+    read = dict.fromkeys(text for text, _ in candidates)
+    share = ALONE if not others else AGREED if len(read) == 1 else DISAGREED
+    reason = f"{len(read)} candidates disagree: {', '.join(read)[:200]}" if len(read) > 1 else ""
+    place = place_of(best, media) if isinstance(best, Ref) and best.kind == "patch" else None
+    if place is None:
+        return {**entry, "value": value, "confidence": share, "lines": [], "reason": reason}
+    image_id, box = place
+    row = [line for line in media.lines.get(image_id, ()) if same_row(line.box, box)]
+    score = min(
+        (line.score for line in row if line.box[0] < box[2] and line.box[2] > box[0]), default=1.0
+    )
+    return {"value": value, "box": list(box), "image_index": int(image_id.removeprefix("image")),
+            "confidence": round(share * score, 3), "lines": [line.text for line in row],
+            "reason": reason}  # fmt: skip
+
+
 _READERS: dict[str, Callable[[Any, Query, Media], Answer | Failure]] = {
     "ground": _ground,
     "question": _question,
@@ -231,6 +280,7 @@ _READERS: dict[str, Callable[[Any, Query, Media], Answer | Failure]] = {
     "statement": _statement,
     "edit": _edit,
     "tag": _tag,
+    "extract": _extract,
     "auto": _auto,
 }
 
@@ -259,12 +309,14 @@ def value_for(task: str, answer: Answer, media: Media, returned: Any = None) -> 
 
     ``ground``: a :data:`~viper.schema.PixelBox`. ``question`` and ``choice``: a text.
     ``statement``: a truth value. ``edit``: a picture, ``uint8 [H, W, 3]``. ``tag``: a list of
-    ``{"box", "label"}``. ``auto``, a program of the caller: :func:`outside_value` of its result.
+    ``{"box", "label"}``. ``extract``: texts by field, None for missing ones. ``auto``, a program of the caller: :func:`outside_value` of its result.
     """
     if task == "auto":
         return outside_value(returned, media)
     if task == "edit":
         return media.edits.picture(answer.value["picture"]).pixels
+    if task == "extract":
+        return {entry["field"]: entry["value"] for entry in answer.value}
     return {"ground": answer.box, "question": str(answer.value)}.get(task, answer.value)
 
 

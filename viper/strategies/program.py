@@ -20,6 +20,7 @@ from itertools import count
 from typing import Any
 
 from viper.api.static_check import api_misuse
+from viper.api.written import field_types
 from viper.models.llm.messages import Prompt, as_text
 from viper.models.llm.protocol import Sampling
 from viper.models.llm.replies import without_reasoning
@@ -446,5 +447,7 @@ def run_once(
 
 def program_arguments(query: Query, media: Media) -> dict[str, Any]:
     """Return the values that an entry point may ask for by name (the sandbox has their aliases)."""
-    values = {"question": query.text, "possible_answers": list(query.options)}
+    values: dict[str, Any] = {"question": query.text, "possible_answers": list(query.options)}
+    if query.fields:
+        values["fields"] = dict(field_types(query.fields))
     return {**values, **media_arguments(media)}

@@ -40,6 +40,8 @@ def warnings_of(
     """
     warnings: list[RunWarning] = []
     settings, domain = components.toolbox.settings, components.domain
+    if context.query.task == "extract":
+        domain = None  # it describes the other models; text recognition knows documents
     if domain is not None:
         domain = domain.roles.get(model_role(strategy), domain)
         distance = domain.distance(context.media)
@@ -81,6 +83,10 @@ def warnings_of(
     if misfit is not None:
         text = f"{misfit.message[0].upper()}{misfit.message[1:]}."
         warnings.append(RunWarning("wrong_type", text))
+    for entry in answer.value if answer.kind == "fields" else ():
+        if entry["reason"]:
+            text = f"{entry['field']}: {entry['reason']}."
+            warnings.append(RunWarning("field", text, {"field": entry["field"]}))
     if answering.rests_on_nothing and not may_rest_on_nothing(answer):
         call = answering.tool_calls[answering.rests_on_nothing[-1]]
         text = f"{sought(call)} found nothing; the answer is a guess."

@@ -7,24 +7,30 @@ length before a program sees them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from viper.api.routines.documents import same_row
 from viper.api.routines.knowledge import ABOUT
 from viper.errors import ToolError
 from viper.models.libraries import Image
 from viper.models.vision.roles import Pixels, TextLine
 from viper.search.findings import SimilarPicture, TextFindings, plain
-from viper.tools.session import ToolSession
-from viper.tools.tool_functions import _cut, _text, region_crop
+from viper.tools.session import Region, ToolSession
+from viper.tools.tool_functions import _cut, _text, centre_inside, region_crop, shifted
 
 # Maximum number of pictures or passages of one search: as many as a prompt can quote.
 RESULTS = 10
 
 # Maximum length in characters of the text read in a picture: a page; prompts quote it whole.
 MAX_WRITTEN = 2_000
+
+# Lines of one picture that are kept, the upper first, and characters of each: a dense page has some
+# hundred lines of eighty.
+MAX_LINES, MAX_LINE = 1_000, 200
 
 # A part with a shorter side of fewer pixels is enlarged before reading, because detectors of text
 # scale to multiples of 32 pixels and lose lines lower than some of them.
@@ -51,6 +57,37 @@ def ocr(session: ToolSession, patch: Any) -> str:
     )
     ordered = sorted(lines, key=lambda line: (round(line.box[1] / 8), line.box[0]))
     return "\n".join(filter(None, (plain(line.text) for line in ordered)))[:MAX_WRITTEN]
+
+
+def text_lines(session: ToolSession, region: Region) -> list[TextLine]:
+    """Return the lines of text whose centres lie in a region, by rows, each from left to right.
+
+    The picture is read once as a whole. Boxes are in its pixels, and answers to the task
+    ``extract`` find the lines again in the media.
+    """
+    name = region.image_id
+    if name not in session.media.lines:
+        picture, key = session.media.pixels(name), (session.media.content_hash(name), "whole")
+        read = session.computed_late("ocr", key, "read", lambda: [_readable(picture)])
+        scale = _enlargement(picture)
+        whole = (replace(line, text=plain(line.text)[:MAX_LINE],
+                         box=shifted([side / scale for side in line.box], 0, 0))
+                 for line in read)  # fmt: skip
+        session.media.lines[name] = _by_rows(whole)[:MAX_LINES]
+    return [line for line in session.media.lines[name] if centre_inside(line.box, region)]
+
+
+def _by_rows(lines: Iterable[TextLine]) -> list[TextLine]:
+    """Return lines from top to bottom; those at one height from left to right."""
+    rows: list[list[TextLine]] = []
+    for line in sorted(
+        filter(lambda each: each.text, lines), key=lambda each: each.box[1] + each.box[3]
+    ):
+        if rows and same_row(rows[-1][-1].box, line.box):
+            rows[-1].append(line)
+        else:
+            rows.append([line])
+    return [line for row in rows for line in sorted(row, key=lambda each: each.box[0])]
 
 
 def image_search(session: ToolSession, patch: Any, about: str = "entities") -> list[str]:
@@ -106,7 +143,7 @@ def facts_of(picture: SimilarPicture, about: str) -> list[str]:
 
 def _readable(pixels: Pixels) -> Pixels:
     """Return the part, enlarged by a whole number if it is small."""
-    times = -(-_LEAST_SIDE // max(1, min(pixels.shape[:2])))
+    times = _enlargement(pixels)
     if times <= 1:
         return np.ascontiguousarray(pixels)
     height, width = pixels.shape[:2]
@@ -114,6 +151,10 @@ def _readable(pixels: Pixels) -> Pixels:
         (width * times, height * times), Image.Resampling.BICUBIC
     )
     return np.asarray(larger)
+
+
+def _enlargement(pixels: Pixels) -> int:
+    return max(1, -(-_LEAST_SIDE // max(1, min(pixels.shape[:2]))))
 
 
 KNOWLEDGE_TOOLS: dict[str, Callable[..., Any]] = {

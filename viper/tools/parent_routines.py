@@ -24,6 +24,7 @@ from viper.models.vision.roles import Pixels
 from viper.sandbox import Ref
 from viper.sandbox.arrays import Arrays
 from viper.sandbox.wire import WireError, encode
+from viper.tools.knowledge_tools import text_lines
 from viper.tools.pixels import CHANGES, MEASURES, color_of, picture_of
 from viper.tools.session import ToolSession
 
@@ -134,6 +135,13 @@ class Tools:
         """
         self.box(patch)
         self._session.show(self._session.region(to_ref(patch)))
+
+    def lines(self, patch: ImagePatch) -> list[ImagePatch]:
+        """Return the lines of text in a patch as patches whose label is the text, top to bottom."""
+        region, read = self._session.region(to_ref(patch)), list[Ref]()
+        for line in () if region.is_empty else text_lines(self._session, region):
+            read.append(self._session.patch_ref(region.image_id, line.box, label=line.text))
+        return list(_to_objects(read, self._session, _client(self._session)))
 
     def frames(self, segment: VideoSegment) -> Pixels:
         """Return a copy of the segment's frames, ``uint8 [T, H, W, 3]`` RGB."""

@@ -374,9 +374,8 @@ class Reasoner:
             raise UnknownNameError("task", options.task, TASKS)
         with limited(cancel=cancel):
             loaded = media_from(media).for_run()
-        query = Query(
-            stripped, options.task, loaded.kind, options.options, options.sample_id, options.fields
-        )
+        asked = options.options, options.sample_id, options.fields
+        query = Query(stripped, options.task, loaded.kind, *asked)
         settings = options.settings(self.components.settings)
         task, reason = resolve_task(query, settings.usual_task)
         if task == "choice" and len(options.options) < 2:

@@ -308,9 +308,9 @@ class Answer:
     "label"}``. Fields are a list of ``{"field", "value", "box", "image_index", "confidence",
     "lines", "reason"}`` in the order of the query: ``value`` is a text, a decimal number or an ISO
     date, or None, ``lines`` the row of text that it was read from, and ``reason`` why it is missing
-    or in doubt, "" otherwise. For a picture, ``value`` holds ``picture`` (its name in the media of the run),
-    ``width`` and ``height``. ``confidence`` is the probability in [0, 1] that the answer is right;
-    None if the profile is not calibrated for it.
+    or in doubt, "" otherwise. For a picture, ``value`` holds ``picture`` (its name in the media of
+    the run), ``width`` and ``height``. ``confidence`` is the probability in [0, 1] that the
+    answer is right; None if the profile is not calibrated for it.
     """
 
     value: Any

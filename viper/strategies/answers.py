@@ -22,7 +22,7 @@ from viper.api.written import field_types, typed
 from viper.errors import ToolError
 from viper.models.edited import Origin
 from viper.models.media import Media
-from viper.models.vision.roles import Pixels
+from viper.models.vision.roles import Pixels, TextLine
 from viper.prompting.expected_answer import expected_answer
 from viper.record import outside, value_text
 from viper.sandbox import Ref
@@ -240,37 +240,32 @@ def _extract(value: Any, query: Query, media: Media) -> Answer | Failure:
         return _type_failure(value, "a mapping of the fields to patches or texts")
     fields = []
     for name, kind in field_types(query.fields).items():
-        item = value.get(name)
-        candidates = []
+        item, candidates = value.get(name), list[tuple[str, Any]]()
         for each in item if isinstance(item, list | tuple) else [item]:
             text = label_of(each) if isinstance(each, Ref) else "" if each is None else str(each)
-            read = typed(kind, text[:MAX_FIELD])
-            if read is not None:
+            if read := typed(kind, text[:MAX_FIELD]):
                 candidates.append((read, each))
-        fields.append({"field": name, **_field(candidates, media)})
+        fields.append({"field": name, **_field(candidates, query, media)})
     return Answer(fields, "fields")
 
 
-def _field(candidates: Sequence[tuple[str, Any]], media: Media) -> dict[str, Any]:
-    """Return the best candidate of a field with its place, its lines and the doubts about it."""
-    entry = dict.fromkeys(("value", "box", "image_index", "confidence"))
-    if not candidates:
+def _field(candidates: Sequence[tuple[str, Any]], query: Query, media: Media) -> dict[str, Any]:
+    """Return the best candidate of a field with its place, its row of text and doubts about it."""
+    texts = list(dict.fromkeys(text for text, _ in candidates))
+    entry: dict[str, Any] = dict.fromkeys(("value", "box", "image_index", "confidence"))
+    if not texts:
         return {**entry, "lines": [], "reason": "nothing like it was read"}
-    (value, best), *others = candidates
-    read = dict.fromkeys(text for text, _ in candidates)
-    share = ALONE if not others else AGREED if len(read) == 1 else DISAGREED
-    reason = f"{len(read)} candidates disagree: {', '.join(read)[:200]}" if len(read) > 1 else ""
-    place = place_of(best, media) if isinstance(best, Ref) and best.kind == "patch" else None
-    if place is None:
-        return {**entry, "value": value, "confidence": share, "lines": [], "reason": reason}
-    image_id, box = place
-    row = [line for line in media.lines.get(image_id, ()) if same_row(line.box, box)]
-    score = min(
-        (line.score for line in row if line.box[0] < box[2] and line.box[2] > box[0]), default=1.0
-    )
-    return {"value": value, "box": list(box), "image_index": int(image_id.removeprefix("image")),
-            "confidence": round(share * score, 3), "lines": [line.text for line in row],
-            "reason": reason}  # fmt: skip
+    entry["value"], best = candidates[0]
+    sure = DISAGREED if len(texts) > 1 else AGREED if len(candidates) > 1 else ALONE
+    doubt = f"{len(texts)} candidates disagree: {', '.join(texts)[:200]}" if texts[1:] else ""
+    row, box = list[TextLine](), ()
+    if isinstance(place := _ground(best, query, media), Answer):
+        entry |= {"box": place.value, "image_index": place.image_index}
+        box, lines = place.value, media.lines.get(f"image{place.image_index}", ())
+        row = [line for line in lines if same_row(line.box, box)]
+    own = [line.score for line in row if line.box[0] < box[2] and line.box[2] > box[0]]
+    entry["confidence"] = round(sure * min(own, default=1.0), 3)
+    return {**entry, "lines": [line.text for line in row], "reason": doubt}
 
 
 _READERS: dict[str, Callable[[Any, Query, Media], Answer | Failure]] = {
@@ -309,7 +304,8 @@ def value_for(task: str, answer: Answer, media: Media, returned: Any = None) -> 
 
     ``ground``: a :data:`~viper.schema.PixelBox`. ``question`` and ``choice``: a text.
     ``statement``: a truth value. ``edit``: a picture, ``uint8 [H, W, 3]``. ``tag``: a list of
-    ``{"box", "label"}``. ``extract``: texts by field, None for missing ones. ``auto``, a program of the caller: :func:`outside_value` of its result.
+    ``{"box", "label"}``. ``extract``: texts by field, None if missing.
+    ``auto``, a program of the caller: :func:`outside_value` of its result.
     """
     if task == "auto":
         return outside_value(returned, media)

@@ -7,13 +7,12 @@ length before a program sees them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from viper.api.routines.documents import same_row
+from viper.api.routines.documents import in_rows
 from viper.api.routines.knowledge import ABOUT
 from viper.errors import ToolError
 from viper.models.libraries import Image
@@ -65,29 +64,18 @@ def text_lines(session: ToolSession, region: Region) -> list[TextLine]:
     The picture is read once as a whole. Boxes are in its pixels, and answers to the task
     ``extract`` find the lines again in the media.
     """
-    name = region.image_id
-    if name not in session.media.lines:
+    name, kept = region.image_id, session.media.lines
+    if name not in kept:
         picture, key = session.media.pixels(name), (session.media.content_hash(name), "whole")
         read = session.computed_late("ocr", key, "read", lambda: [_readable(picture)])
-        scale = _enlargement(picture)
-        whole = (replace(line, text=plain(line.text)[:MAX_LINE],
-                         box=shifted([side / scale for side in line.box], 0, 0))
-                 for line in read)  # fmt: skip
-        session.media.lines[name] = _by_rows(whole)[:MAX_LINES]
-    return [line for line in session.media.lines[name] if centre_inside(line.box, region)]
-
-
-def _by_rows(lines: Iterable[TextLine]) -> list[TextLine]:
-    """Return lines from top to bottom; those at one height from left to right."""
-    rows: list[list[TextLine]] = []
-    for line in sorted(
-        filter(lambda each: each.text, lines), key=lambda each: each.box[1] + each.box[3]
-    ):
-        if rows and same_row(rows[-1][-1].box, line.box):
-            rows[-1].append(line)
-        else:
-            rows.append([line])
-    return [line for row in rows for line in sorted(row, key=lambda each: each.box[0])]
+        whole = []
+        for line in sorted(read, key=lambda line: line.box[1] + line.box[3]):
+            box = shifted([side / _enlargement(picture) for side in line.box], 0, 0)
+            if text := plain(line.text, MAX_LINE):
+                whole.append(TextLine(text, box, line.score))
+        rows = in_rows(whole[:MAX_LINES], lambda line: line.box)
+        kept[name] = [line for row in rows for line in row]
+    return [line for line in kept[name] if centre_inside(line.box, region)]
 
 
 def image_search(session: ToolSession, patch: Any, about: str = "entities") -> list[str]:

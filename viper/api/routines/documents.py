@@ -1,45 +1,49 @@
 """Routines on written text with its places: lines, labelled values, dates, amounts and their sums.
 
-They run in the parent on what the role ``ocr`` reads, see :meth:`viper.tools.parent_routines.Tools
-.lines`. What they return was written by strangers. To a program it is text and nothing else.
+They run in the parent on the lines that the role ``ocr`` reads (``Tools.lines``), each a patch
+whose label is its text. What they return was written by strangers. To a program it is text and
+nothing else.
 """
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from itertools import combinations
-from typing import Any
+from typing import Any, TypeVar
 
 from viper.api.image_patch import ImagePatch
 from viper.api.registry import routine
 from viper.api.runtime import text as text_of
 from viper.api.written import Written, amounts_in, dates_in, typed
 
-_TASKS = ("ground", "question", "statement", "extract")
-API = "photo"
+Item = TypeVar("Item")
+
+_TASKS, API = ("ground", "question", "statement", "extract"), "photo"
 
 # Letters that text recognition takes for each other.
 _ALIKE = str.maketrans("01|!i58", "ollllsb")
 
-# Longer words to find are no label, and matching takes time for each letter.
-_LONGEST_LABEL = 60
-
-# From this length on one letter of a label may be wrong or missing.
-_TOLERANT = 5
+# Longer words are no label. From the second length on one letter may be wrong or missing.
+_LONGEST_LABEL, _TOLERANT = 60, 5
 
 # A value stands at most this many heights of its label below it.
 _BELOW = 3.0
 
-# Parts of the sums on a receipt, by the text of their rows without spaces.
-_PAID = re.compile(r"cash(?!ier)|tender|paid|received|visa|master|card|debit")
-_RETURNED = re.compile(r"(?<!ex)change")
-_BASE = re.compile(r"sub-?total|exclu?d|excl|before")
-_ADDED = re.compile(r"tax|gst|sst|vat|serv|sv[rc]|round|disc|adj|tip")
-_WHOLE = re.compile(r"total|amountdue|payable")
-_INCLUSIVE = re.compile(r"ncl|rounded")
-_COUNTED = re.compile(r"qty|quantity|item|point")
+# Parts of the sums on a receipt by the text of their rows without spaces; the first that fits.
+_PARTS = {
+    kind: re.compile(pattern)
+    for kind, pattern in (
+        ("count", "qty|quantity|item|point"),
+        ("change", "(?<!ex)change"),
+        ("cash", "cash(?!ier)|tender|paid|received|visa|master|card|debit"),
+        ("base", "sub-?total|exclu?d|excl|before"),
+        ("total", "total.*ncl|ncl.*total|rounded|(total|amountdue|payable)(?!.*(tax|gst|sst|vat))"),
+        ("added", "tax|gst|sst|vat|serv|sv[rc]|round|disc|adj|tip"),
+    )
+}
 
 # More parts would let some subset of them meet any total by chance.
 _MOST_ADDED = 5
@@ -65,8 +69,9 @@ def find_text(tools: Any, patch: ImagePatch, text: str) -> list[ImagePatch]:
     Example:
         # Where does it say "fragile"?
         def execute_command(image):
-            found = find_text(ImagePatch(image), "fragile")
-            return found[0] if found else ImagePatch(image)
+            image_patch = ImagePatch(image)
+            found = find_text(image_patch, "fragile")
+            return found[0] if found else image_patch
     """
     return [line for line, _ in _labels(tools.lines(patch), text)]
 
@@ -85,20 +90,19 @@ def value_right_of(tools: Any, patch: ImagePatch, label: str | ImagePatch) -> li
     """
     written, values = tools.lines(patch), []
     for line, rest in _labels(written, label):
-        right = [rest] if rest is not None else []
-        right += [
-            other
-            for other in written
-            if same_row(other._box, line._box) and other.left >= line.right - line.height / 2
-        ]
-        if right:
-            values.append(_joined(right))
+        edge = line.right - line.height / 2
+        right = [o for o in written if same_row(o._box, line._box) and o.left >= edge]
+        if parts := rest + right:
+            lefts, lowers, rights, uppers = zip(*(part._box for part in parts), strict=True)
+            box = min(lefts), min(lowers), max(rights), max(uppers)
+            text = " ".join(part.label for part in parts)
+            values.append(ImagePatch._at(line._handle, *box, label=text))
     return values
 
 
 @routine(_TASKS, api=API, tool=True, needs="ocr")
 def value_below(tools: Any, patch: ImagePatch, label: str | ImagePatch) -> list[ImagePatch]:
-    """Return the line below a label, for each line that contains it. Arguments as above.
+    """Return the line below a label, for each line that contains it; else as ``value_right_of``.
 
     Example:
         # What is in the column "Amount"?
@@ -108,11 +112,12 @@ def value_below(tools: Any, patch: ImagePatch, label: str | ImagePatch) -> list[
     """
     written, values = tools.lines(patch), []
     for line, _ in _labels(written, label):
-        under = [o for o in written
-                 if 0 < line.vertical_center - o.vertical_center < _BELOW * line.height
-                 and not same_row(o._box, line._box)
-                 and min(o.right, line.right) > max(o.left, line.left)]  # fmt: skip
-        values += under[:1]
+        for other in written:
+            down = line.vertical_center - other.vertical_center
+            is_under = min(other.right, line.right) > max(other.left, line.left)
+            if is_under and line.height / 2 < down < _BELOW * line.height:
+                values.append(other)
+                break
     return values
 
 
@@ -159,43 +164,38 @@ def sums(tools: Any, patch: ImagePatch, total: str = "") -> list[dict[str, Any]]
     """
     whole = typed("money", text_of(total, "total"))
     wanted = None if whole is None else Decimal(whole)
-    paid, returned, bases, added, items = [], [], [], [], []
-    is_above = True
-    for text, values in _rows(tools.lines(patch)):
-        is_base, is_whole = bool(_BASE.search(text)), bool(_WHOLE.search(text))
-        is_above = is_above and not (values and (is_base or is_whole))
-        if not values or _COUNTED.search(text):
-            continue
-        if _RETURNED.search(text):
-            returned.append(abs(values[-1]))
-        elif _PAID.search(text):
-            paid.append(abs(values[-1]))
-        elif is_base or (is_whole and (_INCLUSIVE.search(text) or not _ADDED.search(text))):
-            bases.append((values[-1], is_base))
-        elif _ADDED.search(text) and not is_above:
-            added += [value for value in values[-1:] if value]
-        elif is_above:
-            items.append(values[-1])
-    totals: dict[str, list[Decimal]] = {
-        "cash - change": [cash - change for cash in paid for change in returned],
-        # a total alone is no check of itself
+    parts: dict[str, list[Decimal]] = defaultdict(list)
+    for row in in_rows(tools.lines(patch), lambda line: line._box):
+        text = "".join(line.label for line in row).lower().replace(" ", "")
+        if "summary" in text:
+            break  # repeats the tax by its rates
+        values = [Decimal(value) for line in row for value, *_ in amounts_in(line.label)]
+        kind = next((kind for kind, form in _PARTS.items() if form.search(text)), "items")
+        if values and not (kind == "items" and (parts["base"] or parts["total"])):
+            parts[kind].append(values[-1])
+    added = [value for value in parts["added"] if value][:_MOST_ADDED]
+    totals: dict[str, list[Any]] = {
+        "cash - change": [abs(a) - abs(b) for a in parts["cash"] for b in parts["change"]],
         "subtotal + tax": [
-            base + sum(part, Decimal())
-            for base, may_be_whole in bases
-            for count in range(len(added[:_MOST_ADDED]), -may_be_whole, -1)
-            for part in combinations(added[:_MOST_ADDED], count)
+            base + sum(chosen)
+            for kind, least in (("base", 0), ("total", 1))  # a total does not check itself
+            for base in parts[kind]
+            for count in range(len(added), least - 1, -1)
+            for chosen in combinations(added, count)
         ],
-        "items": [sum(items, Decimal())] if items else [],
+        "items": [sum(parts["items"])] if parts["items"] else [],
     }
+    # A tax may be part of the total, so without a subtotal that sum can hold but not fail.
+    if wanted not in totals["subtotal + tax"] and not parts["base"]:
+        del totals["subtotal + tax"]
     return [
         {
             "check": name,
             "holds": wanted in found,
-            "amount": str(wanted if wanted in found else found[0]),
+            "amount": f"{wanted if wanted in found else found[0]}",
         }
         for name, found in totals.items()
         if found
-        and (wanted in found or name != "subtotal + tax" or any(whole for _, whole in bases))
     ]
 
 
@@ -205,49 +205,43 @@ def same_row(first: Sequence[float], second: Sequence[float]) -> bool:
     return apart <= min(first[3] - first[1], second[3] - second[1]) / 2
 
 
+def in_rows(items: Iterable[Item], box_of: Callable[[Item], Sequence[float]]) -> list[list[Item]]:
+    """Return items that are sorted by height as rows, each from left to right."""
+    rows: list[list[Item]] = []
+    for item in items:
+        if rows and same_row(box_of(rows[-1][-1]), box_of(item)):
+            rows[-1].append(item)
+        else:
+            rows.append([item])
+    return [sorted(row, key=lambda item: box_of(item)[0]) for row in rows]
+
+
 def _labels(
     written: Sequence[ImagePatch], label: str | ImagePatch
-) -> Iterator[tuple[ImagePatch, ImagePatch | None]]:
-    """Yield the lines that contain a label, each with its part after the label, or None."""
+) -> Iterator[tuple[ImagePatch, list[ImagePatch]]]:
+    """Yield the lines that contain a label, each with its part after the label, if any."""
     if isinstance(label, ImagePatch):
-        yield label, None
+        yield label, []
         return
-    letters = [
-        re.escape(letter)
-        for letter in text_of(label, "label").lower().translate(_ALIKE)
-        if letter.isalnum()
-    ]
-    letters = letters[:_LONGEST_LABEL]
+    words = text_of(label, "label").lower().translate(_ALIKE)
+    letters = [re.escape(letter) for letter in words if letter.isalnum()][:_LONGEST_LABEL]
     if not letters:
         raise ValueError("the words to find are empty; give at least one")
     wrong = range(1, len(letters)) if len(letters) >= _TOLERANT else ()
     forms = [letters, *([*letters[:at], ".?", *letters[at + 1 :]] for at in wrong)]
     pattern = re.compile(r"(?<![^\W_])(?:" + "|".join(map(r"\W*".join, forms)) + ")")
     for line in written:
-        match = pattern.search(line.label.lower().translate(_ALIKE))
-        if match is not None:
+        if match := pattern.search(line.label.lower().translate(_ALIKE)):
             rest = line.label[match.end() :].lstrip(" :.=-_*")
-            start = len(line.label) - len(rest)
-            yield line, _part(line, rest, start, len(line.label)) if rest else None
+            end = len(line.label)
+            yield line, [_part(line, rest, end - len(rest), end)] if rest else []
 
 
 def _part(line: ImagePatch, value: str, start: int, end: int) -> ImagePatch:
     """Return the characters ``[start, end)`` of a line as a patch; all are taken to be as wide."""
     letter = line.width / max(1, len(line.label))
-    left, lower, _, upper = line._box
-    box = (round(left + start * letter, 2), lower, round(left + end * letter, 2), upper)
-    return ImagePatch._at(line._handle, *box, label=value)
-
-
-def _joined(parts: Sequence[ImagePatch]) -> ImagePatch:
-    lefts, lowers, rights, uppers = zip(*(part._box for part in parts), strict=True)
-    box = min(lefts), min(lowers), max(rights), max(uppers)
-    label = " ".join(part.label for part in sorted(parts, key=lambda part: part.left))
-    return ImagePatch._at(parts[0]._handle, *box, label=label)
-
-
-def _height(line: ImagePatch) -> float:
-    return line.upper - line.lower
+    left, right = (round(line.left + at * letter, 2) for at in (start, end))
+    return ImagePatch._at(line._handle, left, line.lower, right, line.upper, label=value)
 
 
 def _values(
@@ -256,18 +250,3 @@ def _values(
     patches = patch if isinstance(patch, list) else [patch]
     written = [line for each in patches for line in ([each] if each.label else tools.lines(each))]
     return [_part(line, *value) for line in written for value in read(line.label)]
-
-
-def _rows(written: Sequence[ImagePatch]) -> Iterator[tuple[str, list[Decimal]]]:
-    """Yield the text of each row without spaces, and its amounts; tax summaries end a receipt."""
-    rows: list[list[ImagePatch]] = []
-    for line in written:
-        if rows and same_row(rows[-1][-1]._box, line._box):
-            rows[-1].append(line)
-        else:
-            rows.append([line])
-    for row in rows:
-        text = "".join(line.label for line in row).lower().replace(" ", "")
-        if "summary" in text:
-            return
-        yield text, [Decimal(found.value) for line in row for found in amounts_in(line.label)]

@@ -92,6 +92,7 @@ class RunOptions:
         self,
         task: str = "auto",
         options: Sequence[str] | str = (),
+        *,
         sample_id: str | None = None,
         fields: Sequence[str] | str = (),
         changes: Mapping[str, Any] = MappingProxyType({}),

@@ -83,6 +83,7 @@ def test_another_line_into_the_same_folder_is_refused(learn: list[str], capsys: 
         (["--tools", "loc", "--annotated", "nowhere.json"], "nowhere.json: no such file"),
         (["--tools", "match", "--pictures", "nowhere"], "a folder of pictures"),
         (["--strategy", "guess"], "'guess'"),
+        (["--strategy", "vqa"], "strategy vqa writes no programs to learn from"),
     ],
 )
 def test_bad_input_is_one_line(
@@ -204,7 +205,7 @@ def test_seed_and_form_of_prompts_reach_the_learner(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(learn_command, "origin_of", lambda *_: None)
     monkeypatch.setattr(learn_command, "learner_for", lambda *_, **named: made(named))
-    document = SimpleNamespace(run=SimpleNamespace(reflector="intervention"))
+    document = SimpleNamespace(run=SimpleNamespace(strategy="program", reflector="llm"))
     profile = SimpleNamespace(state=None, document=document)
     reasoner = SimpleNamespace(components=None)
     progress = learn_command._Progress(Event())

@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from tests.evaluate.run_samples import a_manifest, a_row, failed_row
 from viper.cli import cli
+from viper.commands.report import library_of
 from viper.errors import UsageError
 from viper.evaluate.runs.store import RunStore
 
@@ -155,3 +156,20 @@ def test_help_and_plain_text_load_no_plots(runs: tuple[Path, Path]) -> None:
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("tools", "ratios"),
+    [
+        ({"depth_ratios": {"is_on": 1.5}}, {"is_on": 1.5}),
+        ({"depth_ratios": {}}, {}),
+        # stored before profiles stated them, when they were the routines' constants
+        ({}, {"is_on": 1.08, "is_next_to": 1.33}),
+    ],
+)
+def test_programs_of_a_run_are_replayed_with_its_depth_ratios(
+    tools: dict[str, object], ratios: dict[str, float]
+) -> None:
+    manifest = a_manifest(document={"tools": tools})
+    assert library_of(manifest, trust=False).depth_ratios == ratios
+    assert library_of(manifest, trust=True).depth_ratios == ratios

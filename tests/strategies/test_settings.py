@@ -88,6 +88,8 @@ def test_options_are_keywords_attributes_and_values() -> None:
     assert not hasattr(options, "nope")
     with pytest.raises(UnknownNameError, match="unknown setting 'nope'; known: abstain, api, "):
         RunOptions(nope=1)
+    with pytest.raises(TypeError):  # the third was the strategy, and would be the sample's id
+        RunOptions("question", (), "seek")  # type: ignore[misc]
 
 
 def test_every_setting_of_every_class_is_known() -> None:

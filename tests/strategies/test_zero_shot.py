@@ -58,17 +58,24 @@ def prompt(kind: str, strategy: str = "program", **changes: Any) -> str:
         return reasoner.prompt(media, "Where is the odd one?", strategy=strategy, **options)
 
 
+@pytest.mark.parametrize("careful", [False, True])
 @pytest.mark.parametrize("strategy", ["program", "plan", "explore", "seek"])
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("style", PROMPT_STYLES)
 def test_a_prompt_without_examples_solves_no_query_that_the_paper_does_not_solve(
-    style: str, api: str, strategy: str
+    style: str, api: str, strategy: str, careful: bool
 ) -> None:
     for kind in KINDS:
         for text in ("short", "whole"):
             try:
                 shown = prompt(
-                    kind, strategy, prompt_style=style, api=api, api_text=text, examples=0
+                    kind,
+                    strategy,
+                    prompt_style=style,
+                    api=api,
+                    api_text=text,
+                    examples=0,
+                    careful=careful,
                 )
             except UsageError:  # lines about a video, a graph for one kind of media
                 continue
@@ -79,7 +86,7 @@ def test_a_prompt_without_examples_solves_no_query_that_the_paper_does_not_solve
                 solved = [line for line in solved if "Where is the odd one?" not in line]
             assert {line.strip() for line in solved} <= PRINTED, (kind, text)
             assert shown.count("Example:\n") == len(solved), (kind, text)
-            assert not re.search("Solved|did not work|Demonstration|by hand", shown)
+            assert not re.search("Solved|did not work|Demonstration|by hand|## Examples", shown)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -66,6 +66,21 @@ def test_what_has_no_box_is_absent_since_all_categories_were_looked_for(tmp_path
     ]
 
 
+def test_a_box_of_no_height_is_no_object_and_leaves_its_category_incomplete(tmp_path: Path) -> None:
+    path = coco(tmp_path, {7: ["person", "car"]}, **{"1": {"bbox": [2, 4, 16, 0]}})
+    (picture,) = store_of(path).samples("car", 5)
+    assert [thing.labels for thing in picture.things] == [("car",)]
+    assert picture.absent == {"traffic light"} and picture.incomplete == {"person"}
+    negative = coco(tmp_path, {7: ["person"]}, **{"1": {"bbox": [2, 4, 16, -1]}})
+    with pytest.raises(DataError, match="bbox"):
+        store_of(negative)
+
+
+def test_a_picture_whose_boxes_lie_outside_it_is_not_called_missing(tmp_path: Path) -> None:
+    path = coco(tmp_path, {7: ["person"]}, **{"1": {"bbox": [90, 4, 16, 30]}})
+    assert store_of(path).samples("person", 5) == []
+
+
 def test_a_crowd_is_no_object_and_leaves_its_category_incomplete(tmp_path: Path) -> None:
     path = coco(tmp_path, {7: ["person", "person", "car"]}, **{"2": {"iscrowd": 1}})
     (picture,) = store_of(path).samples("person", 5)

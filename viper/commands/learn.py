@@ -32,6 +32,7 @@ from viper.schema import to_json
 from viper.strategies import strategy
 from viper.strategies.demonstration_pool import without_pool
 from viper.strategies.examples import NoExamples
+from viper.strategies.settings import all_settings
 from viper.tuning.feedback_learning import LEARNED, FeedbackLearning, LearnedRemarks, Unreadable
 from viper.tuning.learner import Learner, LearnSettings
 from viper.tuning.loop import LearningLoop, LearningProgress
@@ -68,7 +69,7 @@ class LearnOptions(cli.TrainingData, cli.ProfileChoice):
     background: bool = cli.option("--background", section="Samples",
         help="Learn in a second thread while the next samples are answered.")
     reflection: str | None = cli.option("--reflector", section="Reflection",
-        type=click.Choice(("intervention", "llm", "both", "none")),
+        type=click.Choice(all_settings()["reflector"].declaration.choices),
         help="Method that finds the fault: intervention changes tool results, llm asks the "
              "language model, which also reads comments. By default the profile's.")
     probe: bool = cli.option("--probe/--no-probe", default=True, section="Reflection",
@@ -104,7 +105,15 @@ def learner_of(
         of: data set and split that new demonstrations name as their source.
         progress: shows the steps of the learner and stops a running training.
         memory: soft prompts that an interrupted run had trained.
+
+    Raises:
+        UsageError: the strategy writes no program, in which a fault could be found.
     """
+    answering = options.strategy or profile.document.run.strategy
+    if not getattr(strategy(answering), "writes_programs", False):
+        raise UsageError(
+            f"strategy {answering} writes no programs to learn from; --strategy program or plan"
+        )
     seed = options.seed % 2**32  # numpy takes no negative seed
     polarity, validate, tools = options.demonstrations, options.validate, None
     if options.tools != "none":
@@ -163,8 +172,6 @@ def learn(options: LearnOptions, name: str | None) -> int:
     if options.follow and options.said_of is None:
         raise UsageError("--follow goes with --from RUN")
     cli.quiet_libraries(options.offline)
-    if options.strategy is not None:
-        strategy(options.strategy)
     if options.said_of is not None:
         return _learn_from_feedback(options.said_of, options)
     assert name is not None

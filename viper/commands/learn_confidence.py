@@ -26,7 +26,7 @@ from viper.profiles.files import with_values
 from viper.reasoner import RunOptions
 from viper.schema import to_json
 from viper.storage.files import write_file
-from viper.strategies.confidence import CALIBRATIONS, PLAIN, VERIFIED, Confidence
+from viper.strategies.confidence import CALIBRATIONS, PLAIN, STRATEGY, VERIFIED, Confidence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +86,7 @@ def confidence(options: ConfidenceOptions, name: str | None) -> None:
         with closing(profile.components()) as components, hint_to_go_on():
             for mode in dict.fromkeys(options.modes or CALIBRATIONS):
                 folders.append(work / mode)
-                of_mode = sampled.under(RunOptions(verify=mode == VERIFIED))
+                of_mode = sampled.under(RunOptions(strategy=STRATEGY, verify=mode == VERIFIED))
                 with evaluation_progress(len(sampled.samples), 0) as progress:
                     answer_all(components, of_mode, folders[-1], document, progress)
     answers: dict[str, list[Labelled]] = {}

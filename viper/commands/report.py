@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -249,13 +249,14 @@ def library_of(manifest: Manifest, trust: bool) -> Library:
     Raises:
         UsageError: a trusted file of routines cannot be used.
     """
-    if trust:
-        path, own = manifest.document.get("path"), manifest.document.get("run", {}).get("api")
-        return library_for(
-            manifest.api, Path(path).parent if path and manifest.api == own else None
-        )
+    path, own = manifest.document.get("path"), manifest.document.get("run", {}).get("api")
+    base = Path(path).parent if path and manifest.api == own else None
     try:
-        return library_for(manifest.api, stored=manifest.routines)
+        stored = None if trust else manifest.routines
+        library = library_for(manifest.api, base if trust else None, stored)
+        return replace(library, depth_ratios=manifest.depth_ratios)
     except UsageError as error:
+        if trust:
+            raise
         note(f"viper: warning: {error}; programs that call its routines are not run again")
         return Library()

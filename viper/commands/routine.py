@@ -30,7 +30,7 @@ from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.metrics import metric
 from viper.evaluate.reports.comparison import routine_effect
 from viper.evaluate.sample_result import SampleResult
-from viper.reasoner import Reasoner
+from viper.reasoner import Reasoner, RunOptions
 from viper.schema import DEFAULT_API, TASKS, to_json
 from viper.storage.files import write_file
 from viper.testing.routines import check_routines
@@ -175,7 +175,7 @@ def try_it(options: TryOptions, file: Path) -> None:
     The command prints both scores, the gain with its 95 % interval, and the share of programs that
     use the routine.
     """
-    evaluation = cli.evaluation_of(options.data, options)
+    evaluation = cli.evaluation_of(options.data, options, options=RunOptions(strategy="program"))
     items = evaluation.items()
     base = options.api or cli.open_profile(options).document.run.api
     names = [routine.name for routine in library_for(str(file)).files[0].routines]

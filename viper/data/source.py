@@ -293,11 +293,11 @@ class Record:
             raise self.wrong(key, "true or false")
         return word == "true"
 
-    def coco_box(self, key: str) -> PixelBox:
+    def coco_box(self, key: str, *, may_be_empty: bool = False) -> PixelBox:
         """Return ``[x, y, width, height]`` as ``(x0, y0, x1, y1)`` in pixels."""
-        expected = "[x, y, width, height] in pixels, not empty"
+        expected = f"[x, y, width, height] in pixels{'' if may_be_empty else ', not empty'}"
         x, y, width, height = self._four(key, expected)
-        if width <= 0 or height <= 0:
+        if min(width, height) < 0 or not (width and height or may_be_empty):
             raise self.wrong(key, expected)
         return (x, y, x + width, y + height)
 

@@ -329,8 +329,7 @@ def run_awareness(store: RunStore, max_reruns: int = MAX_RERUNS) -> Awareness | 
         samples = samples_of_run(store, None, {workflow.id for workflow in wrong})
         tools_of = perfect_tools(samples.values())
         if tools_of is not None and wrong:
-            tools = store.manifest.document.get("tools", {})
-            library = Library(depth_ratios=tools.get("depth_ratios", {}))
+            library = Library(depth_ratios=store.manifest.depth_ratios)
             chosen = set(map(id, wrong))
             with Sandbox(prelude=library.prelude()) as sandbox:
                 causes = [

@@ -193,9 +193,10 @@ class VisionTools:
         ctx: Context[Any, Any],
         options: _Options = [],  # noqa: B006
     ) -> CallToolResult:
-        """Answer a question about the media by a program that this server's model writes.
+        """Answer a question about the media by the strategy of this server's profile.
 
-        The result also holds the program, which `run_program` can run again or on other media.
+        If a program answered, the result also holds it; `run_program` can run it again or on other
+        media.
         """
         return await self._run(
             forms.RUN_FORM, {"query": query, "options": options, "path": media}, ctx

@@ -253,6 +253,8 @@ def feedback_cases(
             if trace is None or name not in samples:
                 raise UsageError("its trace or its picture is not there")
             is_verdict, comment = trace.query.task in ("edit", "tag"), "\n".join(comments)
+            if is_verdict and isinstance(answer, str):  # stored before verdicts
+                comment = f"{answer}\n{comment}".strip()
             right, desired = is_verdict and answer is True, None if is_verdict else answer
             if desired is None and not right:
                 if not words:

@@ -115,7 +115,7 @@ class _Thing(NamedTuple):
 class _Picture(NamedTuple):
     """One picture of the file, with its categories by id; ``absent`` is None where all others are.
 
-    ``incomplete`` grows by the categories of which a group has one box.
+    ``incomplete`` grows by the categories of which a group has one box, or an object none.
     """
 
     file: str
@@ -160,8 +160,11 @@ class CocoStore:
             image, outline = each.whole("image_id"), each.values.get("segmentation")
             if outline is not None and not isinstance(outline, list | dict):
                 raise each.wrong("segmentation", "polygons or runs")
-            thing = _Thing(number, each.whole("category_id"), each.coco_box("bbox"), outline)
-            if each.values.get("iscrowd") == 1 and image in self._pictures:
+            # COCO's own training file has two boxes of height 0
+            x0, y0, x1, y1 = box = each.coco_box("bbox", may_be_empty=True)
+            thing = _Thing(number, each.whole("category_id"), box, outline)
+            has_no_box = each.values.get("iscrowd") == 1 or x0 == x1 or y0 == y1
+            if has_no_box and image in self._pictures:
                 self._pictures[image].incomplete.append(thing.category)
                 continue
             if image not in self._pictures or thing.category not in self._by_id:
@@ -210,7 +213,7 @@ class CocoStore:
         there = (image for image in ranked if files[image].is_file())
         pictures = (self._annotated(image, category) for image in there)
         chosen = list(itertools.islice((each for each in pictures if each.positives), limit))
-        if ranked and not chosen:
+        if ranked and not chosen and not any(file.is_file() for file in files.values()):
             todo = f"they come from {PICTURES}" if self._source.origin else "name their folder"
             raise DataError(
                 f"{files[ranked[0]]}: no such picture, nor any other of "

@@ -13,8 +13,10 @@ from viper_lab.papers.job import print_report, teller
 from viper_lab.papers.result import Reproduction
 from viper_lab.photographs.job import Measured, PhotographJob
 
+Part = Callable[[PhotographJob], Measured]
+
 # By the name that ``--part`` takes, in the order of the report.
-PARTS: Mapping[str, Callable[[PhotographJob], Measured]] = {}
+PARTS: Mapping[str, Part] = {}
 
 
 def measure(job: PhotographJob, parts: tuple[str, ...], *, as_json: bool) -> int:

@@ -38,6 +38,13 @@ PASSES = [
     ("1,893", "in 1893"),
     ("nineteenth century", "the 19th century"),
     ("19", "the 19th floor"),
+    ("2 million", "two million people"),
+    ("two million", "2 million people"),
+    ("1.5 million", "1,500,000"),
+    # signs are in capitals
+    ("Mt Rainier", "MT RAINIER"),
+    ("DR PEPPER", "Dr Pepper"),
+    ("Feb 2", "FEB 2"),
     ("", "x"),
 ]
 CAUGHT = [
@@ -50,6 +57,7 @@ CAUGHT = [
     ("six", "twenty-six"),
     ("20", "twenty-six"),
     ("18", "1893"),
+    ("2 million", "2 people"),
     ("2.5", "25"),
     ("first", "one of them"),
     # an abbreviation that is another word in small letters

@@ -9,7 +9,7 @@ import threading
 import numpy as np
 import pytest
 
-from viper.errors import CancelledError, ModelError, UsageError
+from viper.errors import CancelledError, ModelError, ToolError, UsageError
 from viper.models.llm.messages import pictures_of
 from viper.models.llm.protocol import Completion
 from viper.models.llm.scripted import ScriptedLLM
@@ -647,6 +647,24 @@ def test_an_exhausted_search_may_answer_from_memory_and_says_so():
     asked = bench.llm.calls[-1].prompt
     assert QUESTION in asked and "lamp (" not in asked and "Found" not in asked
     assert not any("Searches found no" in call.prompt for call in bench.llm.calls[:-1])
+
+
+def test_a_tool_that_failed_does_not_silence_memory(monkeypatch):
+    def broken(self, pixels):
+        raise ToolError("the reader is down")
+
+    monkeypatch.setattr(Reader, "read", broken)
+
+    def reply(prompt):
+        if "Searches found no answer" in prompt:
+            return "1893"
+        if "Split the question" in prompt:
+            return SPLIT
+        return NO if "You judge" in prompt else "Next: ocr"
+
+    result = Bench(reply).ask(graph="every", exhausted="memory", max_steps=4)
+    assert result.answer.value == "1893" and "ocr" in result.answer.info["failures"]
+    assert Bench(reply).ask(graph="every", max_steps=4).failure.kind == "tool"
 
 
 def test_memory_is_asked_about_what_the_picture_told():

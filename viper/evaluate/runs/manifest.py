@@ -103,6 +103,10 @@ class RunEnvironment:
         return cls(versions, revision(_PACKAGE), platform.platform())
 
 
+# The routines' constants, from before profiles stated them.
+_OLD_RATIOS = {"is_on": 1.08, "is_next_to": 1.33}
+
+
 @dataclass(frozen=True)
 class Manifest:
     """Configuration of one run, written to ``run.json`` before anything else.
@@ -140,6 +144,14 @@ class Manifest:
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     schema: int = MANIFEST_VERSION
     routines: tuple[StoredRoutines, ...] = ()
+
+    @property
+    def depth_ratios(self) -> Mapping[str, float]:
+        """Return the profile's greatest ratios of two depths, see :class:`ToolSettings`."""
+        ratios: Mapping[str, float] = self.document.get("tools", {}).get(
+            "depth_ratios", _OLD_RATIOS
+        )
+        return ratios
 
     def to_json(self) -> dict[str, Any]:
         """Return the manifest as JSON values, without secrets and without the path of a home."""

@@ -37,6 +37,9 @@ _INFLECTION = re.compile(r"[bdgklmnprt]?(?:e?s|e?d|ing|er|est|al|ally|ly|i?es|i?
 _DERIVATION = re.compile(r"(?:oid|al|ic|ism|ist)s?")
 _LEAST_STEM = 6
 
+_SCALES = {"thousand": 1e3, "million": 1e6, "billion": 1e9}
+_SCALED = re.compile(rf"(\d+(?:\.\d+)?) ({'|'.join(_SCALES)})\b", re.IGNORECASE)
+
 # Initials with full stops, or a word that may be an abbreviation.
 _SHORT = re.compile(r"\b(?:[A-Z]\.){2,}|\b[A-Za-z]{2,8}\b")
 
@@ -83,7 +86,10 @@ class _Findings:
 
     def _knows(self, short: str) -> bool:
         short = short.replace(".", "")
-        return short in self._short or any(map(self.hold, _abbreviations().get(short, ())))
+        # Signs are in capitals, so MT is Mt; but us is not US.
+        alike = (form for form in self._short if form.lower() == short.lower())
+        is_found = any(form == short or not (short.isupper() and form.islower()) for form in alike)
+        return is_found or any(map(self.hold, _abbreviations().get(short, ())))
 
     def _has(self, token: str) -> bool:
         stem = _stemmer().stemWord(token)
@@ -104,7 +110,10 @@ def _plain(text: str) -> str:
     letters = unicodedata.normalize("NFKD", text.encode("utf-8", "ignore").decode())
     text = "".join(each for each in letters if not unicodedata.combining(each))
     text = re.sub(r"['’]s\b", "", text)
-    return re.sub(r"(?<=\d),(?=\d{3}\b)", "", alpha2digit(text, "en", 0))
+    text = re.sub(r"(?<=\d),(?=\d{3}\b)", "", text)
+    # text2num reads two million as 2000000 and 2 million as two numbers
+    text = _SCALED.sub(lambda match: f"{float(match[1]) * _SCALES[match[2].lower()]:.0f}", text)
+    return alpha2digit(text, "en", 0)
 
 
 def _words(text: str) -> list[str]:

@@ -324,7 +324,7 @@ class Seeker:
     def _no_answer(self, reason: str, now: MemoryState) -> tuple[Any, Any] | Failure:
         """End without an answer; a failure if no reply could be read, or if some tool failed.
 
-        With ``exhausted`` ``memory`` the language model then answers the question that is left
+        With ``exhausted`` ``memory`` the language model first answers the question that is left
         without findings; the path holds this answer.
         """
         if self.style != "compact" and self._readable and not any(self._readable):
@@ -333,15 +333,15 @@ class Seeker:
                 "neither an action nor a verdict could be read from any reply of "
                 f"{self.llm.model_id}; use another model, or --strategy program",
             )
-        if self.failures:
-            errors = "; ".join(f"{action}: {error}" for action, error in self.failures.items())
-            return Failure("tool", f"no answer was found ({reason}), and tools failed: {errors}")
         if self.own.exhausted == "memory":
             question = self._question if now.is_visual else now.query
             reply = self._request(prompts.short_answer_prompt(question, (), self.style, "memory"))
             if answer := prompts.read_short_answer(reply, self.style):
                 self.path.append({"memory": question, "answer": answer})
                 return answer, self._info(f"{reason}; answered from memory")
+        if self.failures:
+            errors = "; ".join(f"{action}: {error}" for action, error in self.failures.items())
+            return Failure("tool", f"no answer was found ({reason}), and tools failed: {errors}")
         return UNANSWERABLE, self._info(reason)
 
     def _info(self, reason: str) -> dict[str, Any]:

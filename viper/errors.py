@@ -101,6 +101,7 @@ EXTRA_OF: Mapping[str, str] = {
         "pixels": "cv2",
         "video": "av",
         "ocr": "rapidocr onnxruntime",
+        "documents": "pypdfium2",
         "search": "tantivy usearch",
         "mcp": "mcp",
         "wikipedia": "mwparserfromhell defusedxml",

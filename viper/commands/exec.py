@@ -29,11 +29,12 @@ class ExecOptions(cli.ProfileChoice):
     task: str = cli.option("--task", default="auto",
         help="Task, which determines the type of the answer.")
     choices: tuple[str, ...] = cli.option("--options", help='Candidate answers: "a; b; c".')
+    fields: str = cli.given_by(cli.fields_option, "")
     as_json: bool = cli.option("--json", help="Print one JSON object with the whole trace.")
     save: Path | None = cli.option("--save", type=cli.OutFile("picture"),
         help="Draw the answer on the image and write the image to this file.")
     json_schema: int = cli.given_by(cli.schema_option)
-    page: int = cli.given_by(cli.page_option, 1)
+    page: int | None = cli.given_by(cli.page_option)
     verbose: bool = cli.given_by(cli.verbose_option)
     quiet: bool = cli.given_by(cli.quiet_option)
     api: str | None = cli.given_by(cli.api_option)
@@ -58,7 +59,8 @@ def execute(execution: ExecOptions, program: Path, media: tuple[str, ...]) -> in
     """
     source = read_program(program)
     loaded = cli.read_media(media, execution.page)
-    options = RunOptions(task=execution.task, options=";".join(execution.choices))
+    choices = ";".join(execution.choices)
+    options = RunOptions(task=execution.task, options=choices, fields=execution.fields)
     with cli.open_reasoner(execution) as reasoner:
         result = reasoner.execute(source, loaded, execution.query, options)
     for trial in result.trace.trials if execution.verbose else ():

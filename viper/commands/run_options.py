@@ -86,7 +86,7 @@ def sent_parameters() -> set[str]:
     """Return the parameters of ``viper run`` that ``--server`` can be combined with."""
     names = "media_and_query choices task strategy api save as_json seed program_only interactive"
     sent = {_parameter(setting) for setting in _offered() if setting.declaration.http}
-    return {*names.split(), *["force", "verbose", "quiet", "server"], *sent}
+    return {*names.split(), *["fields", "force", "verbose", "quiet", "server"], *sent}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +97,7 @@ class QueryOptions(cli.ProfileChoice):
     choices: tuple[str, ...] = cli.option("--options",
         help='Candidate answers: "a; b; c", or the option repeated. Sets the task to choice.')
     task: str = cli.option("--task", default="auto", help=f"Task of the query: {', '.join(TASKS)}.")
+    fields: str = cli.given_by(cli.fields_option, "")
     strategy: str | None = cli.option("--strategy", type=cli.STRATEGY,
         help="Strategy that answers, by default the profile's; the list is below.")
     api: str | None = cli.given_by(cli.api_option)
@@ -106,7 +107,7 @@ class QueryOptions(cli.ProfileChoice):
         help="Write a page that shows each line of the program beside its result.")
     as_json: bool = cli.option("--json", help="Print one JSON object with the whole trace.")
     json_schema: int = cli.given_by(cli.schema_option)
-    page: int = cli.given_by(cli.page_option, 1)
+    page: int | None = cli.given_by(cli.page_option)
     seed: int = cli.seed_field("Random seed for sampling.")
     dry_run: bool = cli.option("--dry-run",
         help="Print which models would load and how many requests they would get, then stop.")

@@ -69,6 +69,9 @@ VIDEO_FORMATS = (
     "h264,hevc,ivf"
 )
 
+# Pixels of an inch of a printed page, so that small print is read, and of its longer side at most.
+PAGE_DPI, MAX_PAGE_SIDE = 200, 3_000
+
 # Memory that a worker may add to what it starts with: the largest picture takes some 1.1 GB.
 _WORKER_BYTES = 3 << 29
 
@@ -78,7 +81,6 @@ _UNREAD_FORMATS = (
         re.compile(rb"....ftyp(?:heic|heix|heim|heis|hevc|mif1|msf1)", re.DOTALL),
         "a damaged HEIC picture",
     ),
-    (re.compile(rb"%PDF-"), "a PDF document"),
     (re.compile(rb"\s*(?:<\?xml.*)?<(?:svg|!DOCTYPE svg)", re.DOTALL), "an SVG drawing"),
     (re.compile(rb"\s*<(?:!DOCTYPE html|html)", re.IGNORECASE), "a web page"),
 )
@@ -99,7 +101,7 @@ class OpenedFile:
     Attributes:
         pixels: most pixels that are decoded and kept.
         decode: returns them, ``uint8 [H, W, 3]`` or ``[T, H, W, 3]``; fills the other attributes.
-        indices, notes, rate: as of :class:`viper.models.decoding.Decoded`.
+        indices, notes, rate, pages: as of :class:`viper.models.decoding.Decoded`.
     """
 
     pixels: int
@@ -107,6 +109,7 @@ class OpenedFile:
     indices: list[int] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     rate: float = 0.0
+    pages: int = 1
 
 
 @contextmanager
@@ -126,6 +129,11 @@ def opened(path: Path, page: int, picture: bool) -> Iterator[OpenedFile]:
     silence_pillow()
     pillow_heif.register_heif_opener()
     with ExitStack() as stack:
+        with path.open("rb") as file:
+            is_pdf = file.read(5) == b"%PDF-"
+        if is_pdf:
+            yield stack.enter_context(_opened_pdf(path, page))
+            return
         image = None
         with _picture_errors(path), suppress(UnidentifiedImageError):
             image = stack.enter_context(Image.open(path, formats=PICTURE_FORMATS))
@@ -156,6 +164,34 @@ def opened(path: Path, page: int, picture: bool) -> Iterator[OpenedFile]:
                 codec = container.streams.video[0].codec_context
                 kept = _kept(codec.width, codec.height)
                 yield OpenedFile(kept, partial(_decode_video, container, path))
+
+
+@contextmanager
+def _opened_pdf(path: Path, page: int) -> Iterator[OpenedFile]:
+    need_packages(("pypdfium2",), f"the PDF {path.name}")
+    import pypdfium2
+
+    try:
+        with pypdfium2.PdfDocument(path) as document:
+            if page > len(document):
+                raise MediaError(_no_page(path, page))
+            sheet = document[page - 1]
+            width, height = sheet.get_size()  # in points
+            scale = min(PAGE_DPI / 72, MAX_PAGE_SIDE / max(width, height))
+
+            def render(file: OpenedFile) -> Pixels:
+                bitmap = sheet.render(scale=scale, rev_byteorder=True)
+                return np.asarray(bitmap.to_numpy()[..., :3])
+
+            yield OpenedFile(round(width * height * scale**2), render, pages=len(document))
+    except (pypdfium2.PdfiumError, *_DECODER_ERRORS) as error:
+        raise MediaError(
+            f"{path}: the PDF is damaged or has a password ({error}); save it again without one"
+        ) from None
+
+
+def _no_page(path: Path, page: int) -> str:
+    return f"{path}: has no page {page}; give a smaller --page"
 
 
 def _kept(width: int, height: int) -> int:
@@ -225,7 +261,7 @@ def _decode_page(image: Any, path: Path, page: int, file: OpenedFile) -> Pixels:
                 image.seek(1)
                 file.notes.append(f"{path.name} has several pages; the first is read (--page)")
     except EOFError:
-        raise MediaError(f"{path}: has no page {page}; give a smaller --page") from None
+        raise MediaError(_no_page(path, page)) from None
     image.close()  # its memory is needed for the copy
     return pixels
 
@@ -375,7 +411,7 @@ def _serve(channel: socket.socket, asked: dict[str, Any]) -> None:
         with _shared_memory() as shared:
             shared.write(np.ascontiguousarray(pixels).data)  # a mapping would cost a fault a page
             reply = {"shape": pixels.shape, "indices": file.indices, "notes": file.notes,
-                     "rate": file.rate}  # fmt: skip
+                     "rate": file.rate, "pages": file.pages}  # fmt: skip
             send(channel, reply, shared.fileno())
 
 

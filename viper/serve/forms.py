@@ -50,6 +50,7 @@ MAX_PROGRAM_CHARACTERS = 64 * 1024
 
 _REPEATABLE = {
     "options",
+    "fields",
     "path",
     *(setting.name for setting in all_settings().values() if get_origin(setting.type) is tuple),
 }
@@ -111,6 +112,9 @@ class _Form(BaseModel):
     task: Task = Field("auto", description="What must come out.")
     options: list[Option] = Field(
         [], max_length=MAX_OPTIONS, description="Candidate answers, one a field."
+    )
+    fields: list[Option] = Field(
+        [], max_length=MAX_OPTIONS, description="What to extract, each as name:type."
     )
     path: list[RootPath] = Field(
         [], description="Files under a media root of the server, in place of uploads."
@@ -177,7 +181,7 @@ class ExecForm(_Form):
 
     def work(self, reasoner: Reasoner, intake: RequestMedia) -> Work:
         """Build the work that runs the program; it decodes the media in its thread."""
-        options = RunOptions(task=self.task, options=tuple(self.options))
+        options = RunOptions(**self.model_dump(include={"task", "options", "fields"}))
 
         def work(cancel: threading.Event) -> Iterator[Trial | RunResult]:
             media = intake.load(cancel)

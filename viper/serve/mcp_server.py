@@ -100,6 +100,9 @@ _Paths = Annotated[
 ]
 _Query = Annotated[str, Field(description="The question, or the object to find.")]
 _Options = Annotated[list[str], Field(description="Candidate answers of a multiple choice.")]
+_Fields = Annotated[
+    list[str], Field(description='Fields to read from a document, each as "total:money".')
+]
 
 
 def create_server(service: Service) -> MCPServer[Any]:
@@ -176,6 +179,7 @@ class VisionTools:
         ctx: Context[Any, Any],
         query: Annotated[str, Field(description="Text that the program gets as question.")] = "",
         options: _Options = [],  # noqa: B006 - the schema needs the default, nothing changes it
+        fields: _Fields = [],  # noqa: B006
     ) -> CallToolResult:
         """Run a Python program on the media in a sandbox; vision models answer its calls.
 
@@ -184,6 +188,7 @@ class VisionTools:
         pixels from the top-left corner.
         """
         values = {"program": code, "query": query, "options": options, "path": media}
+        values["fields"] = fields
         return await self._run(forms.ExecForm, values, ctx)
 
     async def ask(
@@ -192,15 +197,15 @@ class VisionTools:
         media: _Paths,
         ctx: Context[Any, Any],
         options: _Options = [],  # noqa: B006
+        fields: _Fields = [],  # noqa: B006
     ) -> CallToolResult:
         """Answer a question about the media by the strategy of this server's profile.
 
         If a program answered, the result also holds it; `run_program` can run it again or on other
         media.
         """
-        return await self._run(
-            forms.RUN_FORM, {"query": query, "options": options, "path": media}, ctx
-        )
+        values = {"query": query, "options": options, "fields": fields, "path": media}
+        return await self._run(forms.RUN_FORM, values, ctx)
 
     async def look(
         self,

@@ -258,10 +258,10 @@ def _field(candidates: Sequence[tuple[str, Any]], query: Query, media: Media) ->
     entry["value"], best = candidates[0]
     sure = DISAGREED if len(texts) > 1 else AGREED if len(candidates) > 1 else ALONE
     doubt = f"{len(texts)} candidates disagree: {', '.join(texts)[:200]}" if texts[1:] else ""
-    row, box = list[TextLine](), ()
+    row, box = list[TextLine](), tuple[float, ...]()
     if isinstance(place := _ground(best, query, media), Answer):
         entry |= {"box": place.value, "image_index": place.image_index}
-        box, lines = place.value, media.lines.get(f"image{place.image_index}", ())
+        box, lines = tuple(place.value), media.lines.get(f"image{place.image_index}", ())
         row = [line for line in lines if same_row(line.box, box)]
     own = [line.score for line in row if line.box[0] < box[2] and line.box[2] > box[0]]
     entry["confidence"] = round(sure * min(own, default=1.0), 3)

@@ -169,7 +169,11 @@ class SampleRunner:
         failure = _NO_ANSWER
         try:
             options = self.options.changed(
-                task=sample.task, options=sample.options, seed=item.seed, sample_id=sample.sample_id
+                task=sample.task,
+                options=sample.options,
+                fields=sample.fields,
+                seed=item.seed,
+                sample_id=sample.sample_id,
             )
             for event in self._events(sample, options, cancel, meter):
                 if isinstance(event, RunResult):

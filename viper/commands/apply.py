@@ -15,14 +15,13 @@ from pathlib import Path
 
 import click
 
-from viper.api.written import field_types
 from viper.commands import options as cli
 from viper.commands.exec import MAX_PROGRAM_BYTES, read_program
 from viper.commands.exported import profile_of, warn_of_models
 from viper.commands.terminal import evaluation_progress, hint_to_go_on, note
 from viper.data.own import folder_samples
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
-from viper.evaluate.answers_file import COLUMNS, SUFFIXES, AnswersFile
+from viper.evaluate.answers_file import SUFFIXES, AnswersFile
 from viper.evaluate.campaign import bound_arenas, run
 from viper.evaluate.engines.local import Bounds, LocalEngine
 from viper.evaluate.engines.sample_runner import SHARED_MEDIA_BYTES, ProgramRunner, items
@@ -108,12 +107,9 @@ def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
         code = exported.program
         query = Query(exported.query, exported.task, options=exported.options)
     asked = RunOptions(options=";".join(options.choices), fields=options.fields)
-    fields = asked.fields and tuple(field_types(asked.fields))
-    if clash := set(fields).intersection(COLUMNS):
-        raise UsageError(f"--schema: {min(clash)!r} is a column of every table; name it otherwise")
     query = Query(
         options.query or query.text,
-        options.task or ("extract" if fields else query.task),
+        options.task or ("extract" if asked.fields else query.task),
         options=asked.options or query.options,
         fields=asked.fields,
     )
@@ -140,9 +136,7 @@ def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
         fingerprint = hashlib.sha256(dumps(facts).encode()).hexdigest()[:16]
         listed = folder_samples(folder, query, fingerprint)
         table = stack.enter_context(
-            AnswersFile(
-                out, listed.samples, fingerprint, fields, anew=options.force, retry=options.retry
-            )
+            AnswersFile(out, listed.samples, fingerprint, anew=options.force, retry=options.retry)
         )
         for remark in listed.notes() if not options.quiet else ():
             note(f"viper: {remark}")

@@ -60,7 +60,7 @@ def execute(execution: ExecOptions, program: Path, media: tuple[str, ...]) -> in
     source = read_program(program)
     loaded = cli.read_media(media, execution.page)
     choices = ";".join(execution.choices)
-    options = RunOptions(task=execution.task, options=choices, fields=execution.fields)
+    options = RunOptions(execution.task, choices, fields=execution.fields)
     with cli.open_reasoner(execution) as reasoner:
         result = reasoner.execute(source, loaded, execution.query, options)
     for trial in result.trace.trials if execution.verbose else ():

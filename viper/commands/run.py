@@ -15,6 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -64,7 +65,7 @@ def run(chosen: QueryOptions, media_and_query: tuple[str, ...]) -> int:
     viper run table.png -i
     viper run photo.jpg "who is this?" --force
     """
-    if chosen.fields and os.path.exists(media_and_query[-1]):  # all are media
+    if chosen.fields and Path(media_and_query[-1]).exists():  # all are media
         media_and_query = (*media_and_query, f"read the fields {chosen.fields}")
     if len(media_and_query) < 2 and not chosen.interactive:
         raise click.UsageError(

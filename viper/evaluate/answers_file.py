@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from viper.api.written import field_types
 from viper.data.sample import Sample
 from viper.errors import UsageError
 from viper.escape import csv_text, for_csv
@@ -32,11 +33,16 @@ SUFFIXES = (".csv", ".jsonl")
 # Characters of a cell of CSV; spreadsheets read no more.
 MAX_CELL = 32_767
 
+# Key, failure and line.
+Row = tuple[str, str | None, str]
+
 _KEY = re.compile(r"([0-9a-f]{16})-[0-9a-f]{16}")
 
 
 class AnswersFile:
     """Rows of a table by the keys of its samples; see :class:`viper.data.own.FolderSamples`.
+
+    Each field of an extraction is a column before the key.
 
     Implements :class:`viper.evaluate.campaign.ResultStore`. One process writes at a time.
 
@@ -44,7 +50,6 @@ class AnswersFile:
         path: file with one of :data:`SUFFIXES`.
         samples: what the whole table has rows of.
         fingerprint: the first part of their keys.
-        fields: names of the fields of an extraction, each of which is a column before the key.
         anew: replace an existing file, whatever it holds.
         retry: answer again what failed.
 
@@ -61,13 +66,15 @@ class AnswersFile:
         path: Path,
         samples: Sequence[Sample],
         fingerprint: str,
-        fields: Sequence[str] = (),
         *,
         anew: bool = False,
         retry: bool = False,
     ) -> None:
         self.path, self.dropped = path, 0
-        self._fields, self._columns = fields, (*COLUMNS[:-1], *fields, COLUMNS[-1])
+        self._fields = tuple(field_types(samples[0].fields)) if samples[0].fields else ()
+        if clash := set(self._fields).intersection(COLUMNS):
+            raise UsageError(f"the field {min(clash)!r} is a column of every table; rename it")
+        self._columns = (*COLUMNS[:-1], *self._fields, COLUMNS[-1])
         self._is_csv = path.suffix.lower() == ".csv"
         self._keys = [sample.sample_id for sample in samples]
         self._rows: dict[str, tuple[str | None, str]] = {}  # failure and line by key
@@ -111,11 +118,7 @@ class AnswersFile:
         if answer is not None:
             facts = (answer.value, answer.kind, answer.box, answer.confidence)
         warnings = [mark.removeprefix("warning:") for mark in result.marks]
-        read = (
-            {each["field"]: each["value"] for each in answer.value}
-            if answer and self._fields
-            else {}
-        )
+        read = {e["field"]: e["value"] for e in answer.value} if answer and self._fields else {}
         ends = (warnings, result.failure, result.message, *map(read.get, self._fields))
         cells = (result.files[0], *facts, *ends, result.sample_id)
         if self._is_csv:
@@ -145,12 +148,8 @@ class AnswersFile:
         with file_errors(self.path):
             text = self.path.read_bytes().decode("utf-8", "replace")
         wanted = set(self._keys)
-        rows = (
-            _csv_rows(self.path, text, self._columns)
-            if self._is_csv
-            else _json_rows(self.path, text)
-        )
-        for key, failure, line in rows:
+        read = _csv_rows if self._is_csv else _json_rows
+        for key, failure, line in read(self.path, text, self._columns):
             if not key.startswith(f"{fingerprint}-"):
                 raise UsageError(
                     f"{self.path}: holds answers of another program, folder, profile or version; "
@@ -175,9 +174,7 @@ def _cell(value: Any) -> str:
     return dumps(value)[:MAX_CELL]
 
 
-def _csv_rows(
-    path: Path, text: str, columns: Sequence[str]
-) -> Iterator[tuple[str, str | None, str]]:
+def _csv_rows(path: Path, text: str, columns: Sequence[str]) -> Iterator[Row]:
     """Yield key, failure and line of the rows, without a last one that was cut short."""
     table = csv.reader(io.StringIO(text, newline=""))
     whole = text.endswith("\n")
@@ -197,7 +194,7 @@ def _csv_rows(
         yield values["key"], values["failure"] or None, csv_text([row])
 
 
-def _json_rows(path: Path, text: str) -> Iterator[tuple[str, str | None, str]]:
+def _json_rows(path: Path, text: str, _: Sequence[str]) -> Iterator[Row]:
     """Yield key, failure and line of the rows, without a last one that was cut short."""
     lines = text.split("\n")
     for number, line in enumerate(lines[:-1], start=1):

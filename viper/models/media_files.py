@@ -129,11 +129,6 @@ def opened(path: Path, page: int, picture: bool) -> Iterator[OpenedFile]:
     silence_pillow()
     pillow_heif.register_heif_opener()
     with ExitStack() as stack:
-        with path.open("rb") as file:
-            is_pdf = file.read(5) == b"%PDF-"
-        if is_pdf:
-            yield stack.enter_context(_opened_pdf(path, page))
-            return
         image = None
         with _picture_errors(path), suppress(UnidentifiedImageError):
             image = stack.enter_context(Image.open(path, formats=PICTURE_FORMATS))
@@ -147,6 +142,8 @@ def opened(path: Path, page: int, picture: bool) -> Iterator[OpenedFile]:
                     yield OpenedFile(_kept(width, height), partial(_decode_animation, image))
                 else:
                     yield OpenedFile(width * height, partial(_decode_page, image, path, page))
+        elif path.open("rb").read(5) == b"%PDF-":
+            yield stack.enter_context(_opened_pdf(path, page))
         elif picture:
             raise MediaError(f"{path}: is no picture; expected one such as PNG or JPEG")
         else:
@@ -174,24 +171,18 @@ def _opened_pdf(path: Path, page: int) -> Iterator[OpenedFile]:
     try:
         with pypdfium2.PdfDocument(path) as document:
             if page > len(document):
-                raise MediaError(_no_page(path, page))
+                raise MediaError(f"{path}: has no page {page}; give a smaller --page")
             sheet = document[page - 1]
             width, height = sheet.get_size()  # in points
             scale = min(PAGE_DPI / 72, MAX_PAGE_SIDE / max(width, height))
-
-            def render(file: OpenedFile) -> Pixels:
-                bitmap = sheet.render(scale=scale, rev_byteorder=True)
-                return np.asarray(bitmap.to_numpy()[..., :3])
-
-            yield OpenedFile(round(width * height * scale**2), render, pages=len(document))
+            render = partial(sheet.render, scale=scale, rev_byteorder=True)
+            file = OpenedFile(round(width * height * scale**2), lambda _: render().to_numpy())
+            file.pages = len(document)
+            yield file
     except (pypdfium2.PdfiumError, *_DECODER_ERRORS) as error:
         raise MediaError(
             f"{path}: the PDF is damaged or has a password ({error}); save it again without one"
         ) from None
-
-
-def _no_page(path: Path, page: int) -> str:
-    return f"{path}: has no page {page}; give a smaller --page"
 
 
 def _kept(width: int, height: int) -> int:
@@ -261,7 +252,7 @@ def _decode_page(image: Any, path: Path, page: int, file: OpenedFile) -> Pixels:
                 image.seek(1)
                 file.notes.append(f"{path.name} has several pages; the first is read (--page)")
     except EOFError:
-        raise MediaError(_no_page(path, page)) from None
+        raise MediaError(f"{path}: has no page {page}; give a smaller --page") from None
     image.close()  # its memory is needed for the copy
     return pixels
 

@@ -238,34 +238,32 @@ def _extract(value: Any, query: Query, media: Media) -> Answer | Failure:
     """Read a mapping of fields: patches with labels or texts, or lists of them, the best first."""
     if not isinstance(value, Mapping):
         return _type_failure(value, "a mapping of the fields to patches or texts")
-    fields = []
-    for name, kind in field_types(query.fields).items():
-        item, candidates = value.get(name), list[tuple[str, Any]]()
-        for each in item if isinstance(item, list | tuple) else [item]:
-            text = label_of(each) if isinstance(each, Ref) else "" if each is None else str(each)
-            if read := typed(kind, text[:MAX_FIELD]):
-                candidates.append((read, each))
-        fields.append({"field": name, **_field(candidates, query, media)})
-    return Answer(fields, "fields")
+    types = field_types(query.fields).items()
+    return Answer(
+        [_field(name, kind, value.get(name), query, media) for name, kind in types], "fields"
+    )
 
 
-def _field(candidates: Sequence[tuple[str, Any]], query: Query, media: Media) -> dict[str, Any]:
+def _field(name: str, kind: str, value: Any, query: Query, media: Media) -> dict[str, Any]:
     """Return the best candidate of a field with its place, its row of text and doubts about it."""
-    texts = list(dict.fromkeys(text for text, _ in candidates))
-    entry: dict[str, Any] = dict.fromkeys(("value", "box", "image_index", "confidence"))
-    if not texts:
+    entry = {"field": name, **dict.fromkeys(("value", "box", "image_index", "confidence"))}
+    read: list[tuple[str, Any]] = []
+    for each in value if isinstance(value, list | tuple) else [value]:
+        text = label_of(each) if isinstance(each, Ref) else "" if each is None else str(each)
+        read += [(known, each)] if (known := typed(kind, text[:MAX_FIELD])) else []
+    if not read:
         return {**entry, "lines": [], "reason": "nothing like it was read"}
-    entry["value"], best = candidates[0]
-    sure = DISAGREED if len(texts) > 1 else AGREED if len(candidates) > 1 else ALONE
-    doubt = f"{len(texts)} candidates disagree: {', '.join(texts)[:200]}" if texts[1:] else ""
-    row, box = list[TextLine](), tuple[float, ...]()
-    if isinstance(place := _ground(best, query, media), Answer):
-        entry |= {"box": place.value, "image_index": place.image_index}
-        box, lines = tuple(place.value), media.lines.get(f"image{place.image_index}", ())
-        row = [line for line in lines if same_row(line.box, box)]
+    texts, row, box = list(dict.fromkeys(text for text, _ in read)), list[TextLine](), (0.0,) * 4
+    if isinstance(place := _ground(read[0][1], query, media), Answer):
+        box, number = place.value, place.image_index
+        entry |= {"box": box, "image_index": number}
+        row = [each for each in media.lines.get(f"image{number}", ()) if same_row(each.box, box)]
     own = [line.score for line in row if line.box[0] < box[2] and line.box[2] > box[0]]
-    entry["confidence"] = round(sure * min(own, default=1.0), 3)
-    return {**entry, "lines": [line.text for line in row], "reason": doubt}
+    sure = DISAGREED if len(texts) > 1 else AGREED if len(read) > 1 else ALONE
+    entry |= {"value": texts[0], "confidence": round(sure * min(own, default=1.0), 3)}
+    doubt = f"{len(texts)} candidates disagree: {', '.join(texts)[:200]}" if texts[1:] else ""
+    lines = [line.text for line in sorted(row, key=lambda line: line.box[0])]
+    return {**entry, "lines": lines, "reason": doubt}
 
 
 _READERS: dict[str, Callable[[Any, Query, Media], Answer | Failure]] = {

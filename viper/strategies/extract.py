@@ -27,9 +27,7 @@ class ExtractStrategy:
             UsageError: the task is not ``extract``, or the query is about a video.
         """
         if context.query.task != "extract" or context.media.video is not None:
-            raise UsageError(
-                "strategy extract reads fields of pictures; give --schema and a picture or a PDF"
-            )
+            raise UsageError("strategy extract reads pictures and PDF files; give their --schema")
         yield from run_program(components, context, Generation(shipped_program()))
 
 

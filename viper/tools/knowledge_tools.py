@@ -8,18 +8,18 @@ length before a program sees them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from viper.api.routines.documents import in_rows
 from viper.api.routines.knowledge import ABOUT
 from viper.errors import ToolError
 from viper.models.libraries import Image
 from viper.models.vision.roles import Pixels, TextLine
 from viper.search.findings import SimilarPicture, TextFindings, plain
 from viper.tools.session import Region, ToolSession
-from viper.tools.tool_functions import _cut, _text, centre_inside, region_crop, shifted
+from viper.tools.tool_functions import _cut, _text, centre_inside, region_crop
 
 # Maximum number of pictures or passages of one search: as many as a prompt can quote.
 RESULTS = 10
@@ -59,7 +59,7 @@ def ocr(session: ToolSession, patch: Any) -> str:
 
 
 def text_lines(session: ToolSession, region: Region) -> list[TextLine]:
-    """Return the lines of text whose centres lie in a region, by rows, each from left to right.
+    """Return the lines of text whose centres lie in a region, the upper first.
 
     The picture is read once as a whole. Boxes are in its pixels, and answers to the task
     ``extract`` find the lines again in the media.
@@ -67,14 +67,10 @@ def text_lines(session: ToolSession, region: Region) -> list[TextLine]:
     name, kept = region.image_id, session.media.lines
     if name not in kept:
         picture, key = session.media.pixels(name), (session.media.content_hash(name), "whole")
-        read = session.computed_late("ocr", key, "read", lambda: [_readable(picture)])
-        whole = []
-        for line in sorted(read, key=lambda line: line.box[1] + line.box[3]):
-            box = shifted([side / _enlargement(picture) for side in line.box], 0, 0)
-            if text := plain(line.text, MAX_LINE):
-                whole.append(TextLine(text, box, line.score))
-        rows = in_rows(whole[:MAX_LINES], lambda line: line.box)
-        kept[name] = [line for row in rows for line in row]
+        read = session.computed_late("ocr", key, "read", lambda: [picture])
+        lines = (replace(line, text=plain(line.text, MAX_LINE)) for line in read)
+        ordered = sorted(filter(lambda line: line.text, lines), key=lambda line: line.box[1])
+        kept[name] = ordered[:MAX_LINES]
     return [line for line in kept[name] if centre_inside(line.box, region)]
 
 
@@ -131,7 +127,7 @@ def facts_of(picture: SimilarPicture, about: str) -> list[str]:
 
 def _readable(pixels: Pixels) -> Pixels:
     """Return the part, enlarged by a whole number if it is small."""
-    times = _enlargement(pixels)
+    times = -(-_LEAST_SIDE // max(1, min(pixels.shape[:2])))
     if times <= 1:
         return np.ascontiguousarray(pixels)
     height, width = pixels.shape[:2]
@@ -139,10 +135,6 @@ def _readable(pixels: Pixels) -> Pixels:
         (width * times, height * times), Image.Resampling.BICUBIC
     )
     return np.asarray(larger)
-
-
-def _enlargement(pixels: Pixels) -> int:
-    return max(1, -(-_LEAST_SIDE // max(1, min(pixels.shape[:2]))))
 
 
 KNOWLEDGE_TOOLS: dict[str, Callable[..., Any]] = {

@@ -17,6 +17,7 @@ import numpy as np
 
 from viper.api import prelude, registry
 from viper.api.image_patch import ImagePatch
+from viper.api.routines.documents import in_rows
 from viper.api.runtime import ArrayView, Caller, ImageHandle, VideoHandle
 from viper.api.video_segment import VideoSegment
 from viper.errors import ToolError, ViperError
@@ -138,10 +139,11 @@ class Tools:
 
     def lines(self, patch: ImagePatch) -> list[ImagePatch]:
         """Return the lines of text in a patch as patches whose label is the text, top to bottom."""
-        region, read = self._session.region(to_ref(patch)), list[Ref]()
-        for line in () if region.is_empty else text_lines(self._session, region):
-            read.append(self._session.patch_ref(region.image_id, line.box, label=line.text))
-        return list(_to_objects(read, self._session, _client(self._session)))
+        session, region = self._session, self._session.region(to_ref(patch))
+        read = text_lines(session, region)
+        refs = [session.patch_ref(region.image_id, line.box, label=line.text) for line in read]
+        patches = _to_objects(refs, session, _client(session))
+        return [line for row in in_rows(patches) for line in row]
 
     def frames(self, segment: VideoSegment) -> Pixels:
         """Return a copy of the segment's frames, ``uint8 [T, H, W, 3]`` RGB."""

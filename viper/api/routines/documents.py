@@ -12,14 +12,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from itertools import combinations
-from typing import Any, TypeVar
+from typing import Any
 
 from viper.api.image_patch import ImagePatch
 from viper.api.registry import routine
 from viper.api.runtime import text as text_of
 from viper.api.written import Written, amounts_in, dates_in, typed
-
-Item = TypeVar("Item")
 
 _TASKS, API = ("ground", "question", "statement", "extract"), "photo"
 
@@ -165,7 +163,7 @@ def sums(tools: Any, patch: ImagePatch, total: str = "") -> list[dict[str, Any]]
     whole = typed("money", text_of(total, "total"))
     wanted = None if whole is None else Decimal(whole)
     parts: dict[str, list[Decimal]] = defaultdict(list)
-    for row in in_rows(tools.lines(patch), lambda line: line._box):
+    for row in in_rows(tools.lines(patch)):
         text = "".join(line.label for line in row).lower().replace(" ", "")
         if "summary" in text:
             break  # repeats the tax by its rates
@@ -188,15 +186,9 @@ def sums(tools: Any, patch: ImagePatch, total: str = "") -> list[dict[str, Any]]
     # A tax may be part of the total, so without a subtotal that sum can hold but not fail.
     if wanted not in totals["subtotal + tax"] and not parts["base"]:
         del totals["subtotal + tax"]
-    return [
-        {
-            "check": name,
-            "holds": wanted in found,
-            "amount": f"{wanted if wanted in found else found[0]}",
-        }
-        for name, found in totals.items()
-        if found
-    ]
+    checks = ((name, found, wanted in found) for name, found in totals.items() if found)
+    return [{"check": name, "holds": holds, "amount": f"{wanted if holds else found[0]}"}
+            for name, found, holds in checks]  # fmt: skip
 
 
 def same_row(first: Sequence[float], second: Sequence[float]) -> bool:
@@ -205,15 +197,15 @@ def same_row(first: Sequence[float], second: Sequence[float]) -> bool:
     return apart <= min(first[3] - first[1], second[3] - second[1]) / 2
 
 
-def in_rows(items: Iterable[Item], box_of: Callable[[Item], Sequence[float]]) -> list[list[Item]]:
-    """Return items that are sorted by height as rows, each from left to right."""
-    rows: list[list[Item]] = []
-    for item in items:
-        if rows and same_row(box_of(rows[-1][-1]), box_of(item)):
-            rows[-1].append(item)
+def in_rows(written: Sequence[ImagePatch]) -> list[list[ImagePatch]]:
+    """Return lines as rows from top to bottom, each from left to right."""
+    rows: list[list[ImagePatch]] = []
+    for line in sorted(written, key=lambda line: -line.vertical_center):
+        if rows and same_row(rows[-1][-1]._box, line._box):
+            rows[-1].append(line)
         else:
-            rows.append([item])
-    return [sorted(row, key=lambda item: box_of(item)[0]) for row in rows]
+            rows.append([line])
+    return [sorted(row, key=lambda line: line.left) for row in rows]
 
 
 def _labels(

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from viper.agreement import box_iou, is_correct, match_tags, normalise_answer, same_box
+from viper.api.written import field_types, typed
 from viper.data.sample import Sample
 from viper.evaluate.intervals import Estimate, proportion, ratio
 from viper.evaluate.metrics import Metric
@@ -270,12 +271,44 @@ class Tagging:
         return figures_of(results, overall, mean_of)
 
 
+class Extraction:
+    """``f1`` over the fields of all documents, and that of each field by its name.
+
+    A field is right if money is the same number, a date the same day, and a text the same words
+    after :func:`~viper.agreement.normalise_answer`. A field without a value is not predicted.
+    """
+
+    name = "extraction"
+
+    def score(self, sample: Sample, prediction: Prediction | None) -> Score:
+        """Return the F1 of the fields; in the details, 1 for each right and each predicted one."""
+        entries = () if prediction is None else prediction.value
+        read = {each["field"]: each["value"] for each in entries if each["value"] is not None}
+        details, right = {f"{name}.read": float(name in read) for name in sample.target}, 0.0
+        for name, kind in field_types(sample.fields).items():
+            wanted = typed(kind, sample.target[name]) or ""
+            details[f"{name}.right"] = float(answer_correct(read.get(name), wanted))
+            right += details[f"{name}.right"]
+        return Score(2 * right / (len(sample.fields) + len(read)), details)
+
+    def figures(self, results: Iterable[SampleResult]) -> Figures:
+        """Return ``f1`` and that of each field."""
+        results = list(results)
+        overall, units = {"f1": mean_of(results)}, clusters(results)
+        for name in {name: 0 for result in results for name in result.target}:
+            right = [2 * value for value in scores(results, f"{name}.right")]
+            both = [1 + value for value in scores(results, f"{name}.read")]
+            overall[name] = ratio(right, both, units)
+        return figures_of(results, overall, mean_of)
+
+
 _OF_TASK: Mapping[str, Metric] = {
     "ground": Grounding(),
     "question": Accuracy("answers", right_by_task),
     "choice": Accuracy("choice", right_choice),
     "statement": Accuracy("statement", right_statement),
     "tag": Tagging(),
+    "extract": Extraction(),
 }
 
 

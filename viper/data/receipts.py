@@ -25,16 +25,16 @@ FIELDS = ("company:text", "date:date", "total:money")
 
 def _files(root: Path, split: str) -> list[SourceFile]:
     of_split = {"all": (True, False), "held": (True,), "rest": (False,)}[split]
-    paths = (path for path in sorted(root.glob("*.json")) if is_held_back(path.stem) in of_split)
-    return [
-        SourceFile(root, name, ORIGIN) for name in [each.name for each in paths] or ["000.json"]
-    ]
+    paths = (each for each in sorted(root.glob("*.json")) if is_held_back(each.stem) in of_split)
+    names = [each.name for each in paths] or ["000.json"]
+    return [SourceFile(root, name, ORIGIN) for name in names]
 
 
 def _read(sources: Sequence[SourceFile], split: str) -> Iterator[Sample]:
     for source in sources:
         record = Record.of(source.read_json(), source, "")
-        target, stem = {name: record.text(name) for name in field_types(FIELDS)}, source.path.stem
+        named = [name for name in field_types(FIELDS) if record.values.get(name) != ""]
+        target, stem = {name: record.text(name) for name in named}, source.path.stem
         facts = {"sample_id": stem, "text": "read the receipt", "task": "extract"}
         yield of_files(source.root, [f"{stem}.jpg"], **facts, target=target, fields=FIELDS)
 

@@ -275,7 +275,8 @@ class Extraction:
     """``f1`` over the fields of all documents, and that of each field by its name.
 
     A field is right if money is the same number, a date the same day, and a text the same words
-    after :func:`~viper.agreement.normalise_answer`. A field without a value is not predicted.
+    after :func:`~viper.agreement.normalise_answer`. A field without a value is not predicted, and
+    one without a target is not scored.
     """
 
     name = "extraction"
@@ -283,13 +284,14 @@ class Extraction:
     def score(self, sample: Sample, prediction: Prediction | None) -> Score:
         """Return the F1 of the fields; in the details, 1 for each right and each predicted one."""
         entries = () if prediction is None else prediction.value
-        read = {each["field"]: each["value"] for each in entries if each["value"] is not None}
-        details, right = {f"{name}.read": float(name in read) for name in sample.target}, 0.0
-        for name, kind in field_types(sample.fields).items():
-            wanted = typed(kind, sample.target[name]) or ""
-            details[f"{name}.right"] = float(answer_correct(read.get(name), wanted))
-            right += details[f"{name}.right"]
-        return Score(2 * right / (len(sample.fields) + len(read)), details)
+        values = {each["field"]: each["value"] for each in entries}
+        types, right, read = field_types(sample.fields), dict[str, float](), dict[str, float]()
+        for name, wanted in sample.target.items():
+            is_right = answer_correct(values.get(name), typed(types[name], wanted) or "")
+            right[f"{name}.right"] = float(is_right)
+            read[f"{name}.read"] = float(values.get(name) is not None)
+        both = len(right) + sum(read.values())
+        return Score(2 * sum(right.values()) / both if both else 1.0, {**right, **read})
 
     def figures(self, results: Iterable[SampleResult]) -> Figures:
         """Return ``f1`` and that of each field."""
@@ -297,7 +299,8 @@ class Extraction:
         overall, units = {"f1": mean_of(results)}, clusters(results)
         for name in {name: 0 for result in results for name in result.target}:
             right = [2 * value for value in scores(results, f"{name}.right")]
-            both = [1 + value for value in scores(results, f"{name}.read")]
+            labelled = [float(name in result.target) for result in results]
+            both = [*map(sum, zip(labelled, scores(results, f"{name}.read"), strict=True))]
             overall[name] = ratio(right, both, units)
         return figures_of(results, overall, mean_of)
 

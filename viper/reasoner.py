@@ -413,6 +413,7 @@ class Reasoner:
             self.components,
             context,
             answering,
+            trials,
             strategy=name,
             names_things=not getattr(strategy, "searches_texts", False),
             fallback=conclusion.fallback,

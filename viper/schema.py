@@ -147,7 +147,8 @@ class ToolCall:
     ``judged_by`` names the threshold that candidates were compared with, if any, and ``scores``
     holds their scores, best first. ``taught`` names the learned soft prompts that had a part in the
     result, such as ``loc: pyramid``. ``note`` says what a model's reply held that the result leaves
-    out, "" for nothing. ``args`` and ``result`` are JSON values.
+    out, "" for nothing. ``unknown`` is the phrase that a detector has no category for, else "".
+    ``args`` and ``result`` are JSON values.
     """
 
     index: int
@@ -165,6 +166,7 @@ class ToolCall:
     line: int | None = None
     taught: tuple[str, ...] = ()
     note: str = ""
+    unknown: str = ""
 
 
 @dataclass(frozen=True)
@@ -263,14 +265,14 @@ class RunWarning:
 
     Attributes:
         kind: ``unknown_words`` and ``unlike_training_pictures`` if the query or its media lie
-            outside the profile's domain, ``guessed`` if the answer rests on nothing that was found,
-            ``weak_evidence`` if it rests on what only a lowered threshold let pass,
-            ``incomplete_reply`` if a model's reply was cut or held unreadable entries, ``fallback``
-            if a fallback answered, ``weak_model`` if the profile says so of the model that acts,
-            ``field`` if a field of a document is missing or in doubt,
-            ``unused_pictures`` if a program looked at some of several pictures only,
-            ``unsupported`` if it looked at nothing, ``wrong_type`` if the question asks for another
-            kind of answer.
+            outside the profile's domain, or a program looked for what the detector does not know,
+            ``guessed`` if the answer rests on nothing that was found, ``weak_evidence`` if it rests
+            on what only a lowered threshold let pass, ``incomplete_reply`` if a model's reply was
+            cut or held unreadable entries, ``fallback`` if a fallback answered, ``weak_model`` if
+            the profile says so of the model that acts, ``field`` if a field of a document is
+            missing or in doubt, ``unused_pictures`` if a program looked at some of several pictures
+            only, ``unsupported`` if it looked at nothing, ``wrong_type`` if the question asks for
+            another kind of answer.
         text: one sentence for people.
         detail: the facts behind it, JSON.
     """

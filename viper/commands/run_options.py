@@ -119,7 +119,7 @@ class QueryOptions(cli.ProfileChoice):
     quiet: bool = cli.given_by(cli.quiet_option)
     force: bool = cli.option("--force", section=OUTPUT,
         help="Print the answer even if the profile withholds it, because the picture is unlike "
-             "those that its models know.")
+             "those that its models know, or the query has words that they do not know.")
     interactive: bool = cli.option("-i", "--interactive",
         help="Read questions from standard input, a line each, until an empty line.")
     server: str | None = cli.option("--server", metavar="URL", section=MACHINE,

@@ -25,11 +25,15 @@ from viper.models.checkpoints import facts_of
 from viper.models.hub import check_hub
 from viper.models.vision.roles import Detector
 from viper.profiles import Profile, load_profile
-from viper.profiles.files import config_file, default_profile, proposed_profiles
+from viper.profiles.backends import PUBLIC_FILE
+from viper.profiles.files import config_file, default_profile, proposed_profiles, state_dir
 from viper.profiles.fit import Machine, fit, fitting, shortfall
 from viper.profiles.inventory import downloads
 from viper.storage.files import write_file
 from viper.tools.models import ModelSet
+
+# The profile that `viper setup model` completes: it needs no hub.
+PHOTO_LITE = "photo-lite"
 
 _QUESTION = "how many objects are on the table?"
 # Speed of the connection for which times of downloads are stated: a common one at home.
@@ -71,10 +75,17 @@ def set_up(name: str | None, *, check: bool, yes: bool, state: Path | None) -> i
     except ModelError:
         has_hub = False
     click.echo(f"hub      {'answers' if has_hub else 'does not answer'}")
-    name = name or (default_profile(state) if check else _propose(machine))
+    name = name or (default_profile(state) if check else None)
+    if name is None and not has_hub:
+        if (state_dir(state) / "profiles" / f"{PHOTO_LITE}.toml").is_file():
+            name = PHOTO_LITE
+        else:
+            click.echo(f"offline  fetch {PUBLIC_FILE} and run: viper setup model FILE.onnx")
+    name = name or _propose(machine)
     profile = load_profile(name, state=state)
+    writes = name != PHOTO_LITE or any(map(os.environ.get, ("OPENAI_API_KEY", "OPENAI_BASE_URL")))
     missing = downloads(profile)
-    problems = [*report_fit(profile, machine), *profile.problems()]
+    problems = [*report_fit(profile, machine), *profile.problems(writes=writes)]
     if missing and not has_hub:
         problems.append(
             f"not on this disk: {', '.join(str(each.model) for each in missing)}; connect this "
@@ -93,6 +104,18 @@ def set_up(name: str | None, *, check: bool, yes: bool, state: Path | None) -> i
             )
         click.confirm(f"Download {total:.1f} GB?", default=True, abort=True)
     download_all(missing)
+    if writes:
+        _ask(profile)
+    else:
+        click.echo("writer   none: viper exec and viper apply run your programs (OPENAI_API_KEY)")
+    path, quoted = config_file(state), name.replace("\\", "\\\\").replace('"', '\\"')
+    write_file(path, f'profile = "{quoted}"\n')
+    click.echo(f"{profile.name} is now the default profile ({path}); --profile names another one")
+    return EXIT_OK
+
+
+def _ask(profile: Profile) -> None:
+    """Ask one question, and a detector that writes boxes for one at a known place."""
     from viper.reasoner import Reasoner
 
     asking, started = status(f"asking {profile.name}: {_QUESTION}"), time.perf_counter()
@@ -105,10 +128,6 @@ def set_up(name: str | None, *, check: bool, yes: bool, state: Path | None) -> i
     click.echo(f"answer   {_QUESTION} {words} ({seconds:.1f} s, loading included)")
     if boxes is not None:
         click.echo(f"boxes    of a drawing, in one request: {boxes or 'right'}")
-    path, quoted = config_file(state), name.replace("\\", "\\\\").replace('"', '\\"')
-    write_file(path, f'profile = "{quoted}"\n')
-    click.echo(f"{profile.name} is now the default profile ({path}); --profile names another one")
-    return EXIT_OK
 
 
 def _boxes_of(models: ModelSet) -> str | None:

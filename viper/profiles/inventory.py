@@ -126,6 +126,11 @@ def _state(profile: Profile, role: str, choice: BackendChoice, offline: bool) ->
         return state("own" if is_own else "shared")
     if source is None:
         return state("nowhere", problem="names no model (a folder or a hub id)")
+    if backends.kind_of(role, choice.backend) == "file":
+        file = Path(source).expanduser()
+        if not file.is_file():
+            return state("nowhere", problem=f"{file}: no such file")
+        return state("folder", size_bytes=file.stat().st_size)
     if not backends.kind_of(role, choice.backend) and not Path(source).is_dir():
         return state("own")
     if "pretrained" in options:

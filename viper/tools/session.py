@@ -180,7 +180,7 @@ class ToolSession:
         index, started = len(self.calls), time.perf_counter()
         self._now = _CurrentCall()
         forced = self._overrides.get(index, _NO_OVERRIDE)
-        error, result = None, None
+        error, result, unknown = None, None, ""
         try:
             if forced is not _NO_OVERRIDE:
                 result = forced
@@ -190,7 +190,7 @@ class ToolSession:
                 result = self._ahead.result(self, name, args, line)
             return result
         except ViperError as failure:
-            error = failure.problem
+            error, unknown = failure.problem, getattr(failure, "phrase", "")
             raise
         except MODEL_ERRORS as failure:
             error = f"{type(failure).__name__}: {failure}"
@@ -214,6 +214,7 @@ class ToolSession:
                     line=line,
                     taught=tuple(now.soft_prompts),
                     note=now.note,
+                    unknown=unknown,
                 )
             )
 

@@ -47,7 +47,8 @@ def find(session: ToolSession, patch: Any, object_name: str) -> list[Ref]:
     threshold = session.threshold("detector.threshold")
     boxes = detections(session, region, name)
     matches = [item for item in boxes if item.score >= threshold]
-    if not matches and name.endswith("s"):
+    takes_plurals = session.toolbox.models.trait("detector", "vocabulary", None) is not None
+    if not matches and name.endswith("s") and not takes_plurals:
         singular = detections(session, region, name[:-1])
         matches = [item for item in singular if item.score >= threshold]
         boxes = singular if matches or not boxes else boxes

@@ -230,8 +230,9 @@ def _auto(value: Any, query: Query, media: Media) -> Answer | Failure:
 
 
 # Confidence of a field whose line was read with certainty: two candidates agree, there is one, or
-# candidates disagree. Shares of right totals and dates in 50 receipts for development.
-AGREED, ALONE, DISAGREED = 0.97, 0.9, 0.5
+# candidates disagree. In 50 receipts for development 55 of 55, 70 of 88 and 3 of 4 were right; by
+# the rule of succession, (right + 1) / (all + 2).
+AGREED, ALONE, DISAGREED = 0.98, 0.79, 0.67
 
 
 def _extract(value: Any, query: Query, media: Media) -> Answer | Failure:

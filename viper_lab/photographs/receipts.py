@@ -41,6 +41,25 @@ PLANTS = 3
 
 Lines = Sequence[TextLine]
 
+_ROWS = {
+    "total": "F1 of total",
+    "date": "F1 of date",
+    "company": "F1 of company",
+    "warned": "fields with a warning",
+    "silent": "wrong without a warning",
+    "found": "planted totals found",
+    "alarms": "false alarms",
+}
+
+# By the name of the figure over all receipts: the claim, and when it holds.
+_CLAIMS: Sequence[tuple[str, str, Callable[[float], bool]]] = (
+    ("total", "exact F1 of total is at least .85", lambda value: value >= 0.85),
+    ("date", "exact F1 of date is at least .90", lambda value: value >= 0.90),
+    ("silent", "at most 3 % of fields are wrong without a warning", lambda value: value <= 0.03),
+    ("found", "at least 95 % of planted totals are found", lambda value: value >= 0.95),
+    ("alarms", "at most 5 % of true totals raise an alarm", lambda value: value <= 0.05),
+)
+
 _CHECK = """
 def execute_command(image, question):
     return bool_to_yesno(any(check["holds"] for check in sums(ImagePatch(image), question)))
@@ -70,6 +89,13 @@ class _Receipts:
         roles = {"ocr": profile.document.roles["ocr"]}
         profile = replace(profile, document=replace(profile.document, roles=roles))
         self._components: Components = profile.components()
+
+    @property
+    def parts(self) -> dict[str, set[str]]:
+        """Return the ids of all receipts, and of those for development and those that judge."""
+        ids = {sample.sample_id for sample in self.samples}
+        held = {name for name in ids if is_held_back(name)}
+        return {"all": ids, "development": ids - held, "held back": held}
 
     def read(self) -> Iterator[tuple[Sample, Lines]]:
         """Yield each receipt with the lines that RapidOCR reads, stored ones if there are any."""
@@ -126,74 +152,97 @@ def measure(job: PhotographJob) -> Measured:
     """Measure the F1 of total and date, fields that are wrong without a warning, and sums."""
     receipts = _Receipts(job)
     try:
-        results, silent, warned = list[SampleResult](), list[bool](), list[bool]()
-        for sample, lines in receipts.read():
-            fields = receipts.fields(sample, lines)
-            score = Extraction().score(sample, Prediction([*fields.values()]))
-            results.append(SampleResult.of(sample, 0, score.value, details=score.details))
-            for name in ("total", "date"):
-                is_wrong = not score.details.get(f"{name}.right", 1.0)
-                has_doubt = name not in fields or bool(fields[name]["reason"])
-                silent.append(is_wrong and not has_doubt)
-                warned.append(has_doubt)
-        planted = [each for sample in receipts.samples for each in _planted(receipts, sample)]
+        read = [_judged(receipts, *each) for each in receipts.read()]
+        planted = [_planted(receipts, sample) for sample in receipts.samples]
     finally:
         receipts.close()
-    rows, claims = [], []
-    parts = {"all": results} | {
-        name: [each for each in results if is_held_back(each.sample_id) is held]
-        for name, held in (("development", False), ("held back", True))
-    }
-    by_part = {name: Extraction().figures(part).overall for name, part in parts.items() if part}
-    for part, figures in by_part.items():
-        for name in ("total", "date", "company"):
-            rows.append(_row(f"F1 of {name}", part, figures[name]))
-    for name, least in (("total", 0.85), ("date", 0.90)):
-        told = "; ".join(f"{part} {in_percent(each[name])}" for part, each in by_part.items())
-        holds = by_part["all"][name].value >= least
-        claims.append(Claim(f"exact F1 of {name} is at least {least:.2f}", holds, told))
-    wrong = _share(silent)
-    rows += [_row("fields with a warning", "all", _share(warned))]
-    rows += [_row("wrong without a warning", "all", wrong)]
-    text = f"{in_percent(wrong)}; {in_percent(_share(warned))} of fields have a warning"
-    claims.append(
-        Claim("at most 3 % of fields are wrong without a warning", wrong.value <= 0.03, text)
-    )
-    found = _share([hit for hit, _ in planted if hit is not None])
-    alarms = _share([alarm for _, alarm in planted if alarm is not None])
-    rows += [_row("planted totals found", "all", found), _row("false alarms", "all", alarms)]
-    fixed = f"sums fix the total of {alarms.n} of {len(receipts.samples)} receipts"
-    claims += [
-        Claim("at least 95 % of planted totals are found", found.value >= 0.95,
-              f"{in_percent(found)}, n = {found.n}; {fixed}"),
-        Claim("at most 5 % of true totals raise an alarm", alarms.value <= 0.05,
-              f"{in_percent(alarms)}, n = {alarms.n}; {fixed}"),
-    ]  # fmt: skip
+    rows: list[TableCell] = []
+    told: dict[str, dict[str, Estimate]] = {}
+    for part, names in receipts.parts.items():
+        mine = [each for each in read if each.result.sample_id in names]
+        sums = [each for each in planted if each.name in names and each.alarm is not None]
+        figures = {**Extraction().figures([each.result for each in mine]).overall}
+        figures["warned"] = _share([doubt for each in mine for doubt in each.warned])
+        figures["silent"] = _share([wrong for each in mine for wrong in each.silent])
+        figures["found"] = _share([hit for each in sums for hit in each.found])
+        figures["alarms"] = _share([bool(each.alarm) for each in sums])
+        told[part] = figures
+        rows += [
+            TableCell(PART, words, part, over_seeds([figures[name].value]), figures[name].n)
+            for name, words in _ROWS.items()
+        ]
+    fixed, every = told["all"]["alarms"].n, len(receipts.samples)
+    claims = [
+        Claim(
+            claim,
+            holds(told["all"][name].value),
+            "; ".join(f"{part} {in_percent(each[name])}" for part, each in told.items())
+            + (f"; sums fix {fixed} of {every} totals" if name in ("found", "alarms") else ""),
+        )
+        for name, claim, holds in _CLAIMS
+    ]
     return Measured(rows, (), claims)
 
 
-def _planted(receipts: _Receipts, sample: Sample) -> Iterator[tuple[bool | None, bool | None]]:
-    """Yield whether each planted total was found, after whether the true one raised an alarm."""
+@dataclass(frozen=True)
+class _Judged:
+    """A receipt that was read: for total and date, whether they are doubted, and wrong without."""
+
+    result: SampleResult
+    warned: tuple[bool, ...]
+    silent: tuple[bool, ...]
+
+
+def _judged(receipts: _Receipts, sample: Sample, lines: Lines) -> _Judged:
+    fields = receipts.fields(sample, lines)
+    score = Extraction().score(sample, Prediction([*fields.values()]))
+    names = ("total", "date")
+    warned = tuple(name not in fields or bool(fields[name]["reason"]) for name in names)
+    wrong = (not score.details.get(f"{name}.right", 1.0) for name in names)
+    silent = tuple(bad and not doubt for bad, doubt in zip(wrong, warned, strict=True))
+    result = SampleResult.of(sample, 0, score.value, details=score.details)
+    return _Judged(result, warned, silent)
+
+
+@dataclass(frozen=True)
+class _Planted:
+    """A receipt with wrong totals: whether each is found, and whether the true one is doubted.
+
+    ``alarm`` is None if no sum of the printed amounts is the true total.
+    """
+
+    name: str
+    found: tuple[bool, ...] = ()
+    alarm: bool | None = None
+
+
+def _planted(receipts: _Receipts, sample: Sample) -> _Planted:
     lines = receipts.printed(sample)
     if not receipts.fixes_total(sample, lines):
-        return
-    entry = receipts.fields(sample, lines)["total"]
-    yield None, bool(entry["reason"])
-    total = typed("money", sample.target["total"])
-    carriers = [
-        each for each in lines if any(value == total for value, *_ in amounts_in(each.text))
-    ]
+        return _Planted(sample.sample_id)
+    entry, found = receipts.fields(sample, lines)["total"], list[bool]()
+    total = str(typed("money", sample.target["total"]))
+    line = _line_of(entry, total, lines)
+    for number in range(0 if line is None else PLANTS):
+        wrong = _wrong(line.text, total, Random(f"{sample.sample_id} {number}"))
+        changed = [replace(each, text=wrong) if each is line else each for each in lines]
+        found.append(bool(receipts.fields(sample, changed)["total"]["reason"]))
+    return _Planted(sample.sample_id, tuple(found), bool(entry["reason"]))
+
+
+def _line_of(entry: Mapping[str, Any], total: str, lines: Lines) -> Any:
+    """Return the line that the answer came from, else the last one with the true total, or None."""
+    having = [each for each in lines if any(value == total for value, *_ in amounts_in(each.text))]
     if entry["box"] and entry["value"] == total:
-        x, y = (entry["box"][0] + entry["box"][2]) / 2, (entry["box"][1] + entry["box"][3]) / 2
-        inside = [each for each in carriers
-                  if each.box[0] <= x <= each.box[2] and each.box[1] <= y <= each.box[3]]  # fmt: skip
-        carriers = inside or carriers
-    for number in range(PLANTS if carriers else 0):
-        draw = Random(f"{sample.sample_id} {number}")
-        line = carriers[-1]
-        other = replace(line, text=_wrong(line.text, str(total), draw))
-        changed = [other if each is line else each for each in lines]
-        yield bool(receipts.fields(sample, changed)["total"]["reason"]), None
+        x0, y0, x1, y1 = entry["box"]
+        x, y = (x0 + x1) / 2, (y0 + y1) / 2
+        boxes = [(each, *each.box) for each in having]
+        having = [
+            each
+            for each, left, top, right, bottom in boxes
+            if left <= x <= right and top <= y <= bottom
+        ] or having
+    return having[-1] if having else None
 
 
 def _wrong(text: str, total: str, draw: Random) -> str:
@@ -207,7 +256,3 @@ def _wrong(text: str, total: str, draw: Random) -> str:
 
 def _share(hits: Sequence[bool]) -> Estimate:
     return proportion(sum(hits), len(hits))
-
-
-def _row(name: str, family: str, figure: Estimate) -> TableCell:
-    return TableCell(PART, name, family, over_seeds([figure.value]), figure.n)

@@ -11,7 +11,6 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
-from itertools import combinations
 from typing import Any
 
 from viper.api.image_patch import ImagePatch
@@ -39,12 +38,10 @@ _PARTS = {
         ("cash", "cash(?!ier)|tender|paid|received|visa|master|card|debit"),
         ("base", "sub-?total|exclu?d|excl|before"),
         ("total", "total.*ncl|ncl.*total|rounded|(total|amountdue|payable)(?!.*(tax|gst|sst|vat))"),
-        ("added", "tax|gst|sst|vat|serv|sv[rc]|round|disc|adj|tip"),
+        ("tax", "tax|gst|sst|vat"),
+        ("added", "serv|sv[rc]|round|disc|adj|tip"),
     )
 }
-
-# More parts would let some subset of them meet any total by chance.
-_MOST_ADDED = 5
 
 
 @routine(_TASKS, api=API, tool=True, needs="ocr")
@@ -171,19 +168,20 @@ def sums(tools: Any, patch: ImagePatch, total: str = "") -> list[dict[str, Any]]
         kind = next((kind for kind, form in _PARTS.items() if form.search(text)), "items")
         if values and not (kind == "items" and (parts["base"] or parts["total"])):
             parts[kind].append(values[-1])
-    added = [value for value in parts["added"] if value][:_MOST_ADDED]
+    added, tax = sum(parts["added"]), parts["tax"]
     totals: dict[str, list[Any]] = {
         "cash - change": [abs(a) - abs(b) for a in parts["cash"] for b in parts["change"]],
+        # a tax may be part of the total, or be printed twice
         "subtotal + tax": [
-            base + sum(chosen)
-            for kind, least in (("base", 0), ("total", 1))  # a total does not check itself
+            base + added + more
+            for kind in ("base", "total")
             for base in parts[kind]
-            for count in range(len(added), least - 1, -1)
-            for chosen in combinations(added, count)
+            for more in (Decimal(), sum(tax), *tax)
+            if kind == "base" or added + more  # a total does not check itself
         ],
         "items": [sum(parts["items"])] if parts["items"] else [],
     }
-    # A tax may be part of the total, so without a subtotal that sum can hold but not fail.
+    # Without a subtotal that sum can hold but not fail.
     if wanted not in totals["subtotal + tax"] and not parts["base"]:
         del totals["subtotal + tax"]
     checks = ((name, found, wanted in found) for name, found in totals.items() if found)

@@ -385,7 +385,7 @@ class Reasoner:
                 'give --options "first; second; …"'
             )
         if task == "extract":
-            field_types(options.fields)
+            query = replace(query, fields=tuple(map(":".join, field_types(query.fields).items())))
             if "strategy" not in options.changes:  # the shipped program costs no request
                 settings = settings.changed(strategy="extract")
         self.components.library.api_set(settings.api)

@@ -238,5 +238,7 @@ def _values(
     tools: Any, patch: ImagePatch | list[ImagePatch], read: Callable[[str], Iterable[Written]]
 ) -> list[ImagePatch]:
     patches = patch if isinstance(patch, list) else [patch]
-    written = [line for each in patches for line in ([each] if each.label else tools.lines(each))]
+    written: list[ImagePatch] = []
+    for each in patches:
+        written += [each] if getattr(each, "label", "") else tools.lines(each)
     return [_part(line, *value) for line in written for value in read(line.label)]

@@ -30,6 +30,7 @@ ANNOTATIONS = {
     "nlvr2": (miniature.nlvr2, "data/dev.json"),
     "nextqa": (miniature.nextqa, "map_vid_vidorID.json"),
     "vstar": (miniature.vstar, "test_questions.jsonl"),
+    "receipts": (miniature.receipts, "001.json"),
 }
 
 NO_JSON = {

@@ -34,6 +34,7 @@ BUILDERS: dict[str, Callable[[Path], Path]] = {
     "nlvr": nlvr_zipped,
     "nlvr2": miniature.nlvr2,
     "vstar": miniature.vstar,
+    "receipts": miniature.receipts,
 }
 
 

@@ -196,7 +196,7 @@ def test_files_of_the_server_are_read_where_no_temporary_folder_can_be_made(
 
 def test_fields_of_a_document_come_in_their_order() -> None:
     program = "def execute_command(image, fields):\n    return {name: '5.00' for name in fields}\n"
-    with served(program) as server:
+    with served(program, allow_exec=True) as server:
         fields = ["total:money", "note"]
         data = {"program": program, "fields": fields}
         got = server.client.post("/v1/exec", files=media(), data=data).json()

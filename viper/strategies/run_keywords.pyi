@@ -11,6 +11,7 @@ class Keywords(TypedDict, total=False):
     task: str
     options: Sequence[str] | str
     sample_id: str | None
+    fields: Sequence[str] | str
     changes: Mapping[str, Any]
     strategy: str | None
     """Strategy that answers. Default: 'program'."""

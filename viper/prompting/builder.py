@@ -203,7 +203,7 @@ def plan_comment(plan: str | None) -> str:
 
 
 def chat_query(query: Query) -> str:
-    """Return the query on one line, then its options, its fields or the kind of answer that it asks for."""
+    """Return the query on one line, then its options, its fields or the expected kind of answer."""
     options = "".join(f"\n- {one_line(option)}" for option in query.options)
     if options:
         return f"{one_line(query.text)}\n\nPossible answers:{options}"

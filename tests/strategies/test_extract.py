@@ -157,7 +157,7 @@ def test_values_of_odd_types_are_no_fields(extraction: Extraction) -> None:
 def test_a_writer_is_asked_if_a_strategy_is_named() -> None:
     program = "def execute_command(image, fields):\n    return {name: '5.00' for name in fields}"
     with Bench([f"```python\n{program}\n```"], prompt_style="chat") as bench:
-        options = RunOptions(fields="total:money", strategy="program")
+        options = RunOptions(fields="total:money", strategy="program", api="more+photo")
         reasoner = Extraction(bench).reasoner(*RECEIPT)
         result = reasoner.run(picture_of(RECEIPT), "read it", options)
         assert result.value == {"total": "5.00"} and result.trace.usage.llm_calls == 1

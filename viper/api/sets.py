@@ -142,7 +142,6 @@ class ApiSet:
         if task == "auto":
             raise UsageError("task 'auto' has no API of its own; resolve the task first")
         layers = {layer for part in self.parts for layer in _layers(part, task)}
-        layers |= {"photo"} if task == "extract" else set()  # without them it reads nothing
         named = set().union(*(TOOL_SETS.get(part, ()) for part in self.parts))
         shipped = (
             _entry(name, owner, function, visibility)

@@ -323,8 +323,8 @@ api_option: Decorator = click.option("--api", cls=Option, section=PROGRAMS, type
 
 fields_option: Decorator = click.option("--schema", "fields", cls=Option, default="",
     section=OUTPUT, metavar="NAME:TYPE,…",
-    help="Fields to read from a document, as total:money,date:date,company:text. Types: text, money, "
-    "number, date. Sets the task to extract.")
+    help="Fields to read from a document, as total:money,date:date,company:text. Types: text, "
+    "money, number, date. Sets the task to extract.")
 
 schema_option: Decorator = click.option("--json-schema", cls=Option, section=OUTPUT, metavar="N",
     type=click.IntRange(1, RECORD_SCHEMA), default=RECORD_SCHEMA,

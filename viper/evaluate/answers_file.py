@@ -71,7 +71,8 @@ class AnswersFile:
         retry: bool = False,
     ) -> None:
         self.path, self.dropped = path, 0
-        self._fields = tuple(field_types(samples[0].fields)) if samples[0].fields else ()
+        named = next((sample.fields for sample in samples), ())
+        self._fields = tuple(field_types(named)) if named else ()
         if clash := set(self._fields).intersection(COLUMNS):
             raise UsageError(f"the field {min(clash)!r} is a column of every table; rename it")
         self._columns = (*COLUMNS[:-1], *self._fields, COLUMNS[-1])

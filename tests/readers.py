@@ -220,6 +220,7 @@ READERS: Mapping[str, Reader] = {
     "AVIF": ("a.avif", _picture("AVIF"), media_from),
     "HEIC": ("a.heic", _picture("HEIF"), media_from),
     "MP4": ("a.mp4", _video, media_from),
+    "PDF": ("a.pdf", _picture("PDF"), media_from),
     "manifest": ("run.json", _stored("run.json"), _run("run.json")),
     "samples": ("samples.db", _stored("samples.db"), _run("samples.db")),
     "feedback": ("feedback.jsonl", _stored("feedback.jsonl"), _run("feedback.jsonl")),

@@ -102,6 +102,7 @@ EXTRA_OF: Mapping[str, str] = {
         "video": "av",
         "ocr": "rapidocr",
         "photo": "onnxruntime",
+        "documents": "pypdfium2",
         "search": "tantivy usearch",
         "mcp": "mcp",
         "wikipedia": "mwparserfromhell defusedxml",

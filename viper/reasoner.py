@@ -16,13 +16,14 @@ import inspect
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from viper.api.image_patch import ImagePatch
 from viper.api.runtime import ImageHandle
+from viper.api.written import field_types
 from viper.errors import UnknownNameError, UsageError
 from viper.models.decoding import limited
 from viper.models.llm.messages import Prompt, as_text
@@ -75,6 +76,7 @@ class RunOptions:
         options: the candidate answers; a text is split at its semicolons.
         like: up to four boxes of examples, (x0, y0, x1, y1) in pixels from the top-left corner of
             the picture, or texts as ``10,20,40,60``; programs get them as ``marked``.
+        fields: what an ``extract`` reads, each as ``name:type``; a text is split at its commas.
         changes: settings by name, including those of single strategies; see
             :mod:`viper.strategies.settings`. Each is also a keyword and an attribute. None, or
             a missing name, keeps the profile's value.
@@ -88,6 +90,7 @@ class RunOptions:
     options: tuple[str, ...] = ()
     sample_id: str | None = None
     like: tuple[PixelBox, ...] = ()
+    fields: tuple[str, ...] = ()
     changes: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __init__(
@@ -97,12 +100,13 @@ class RunOptions:
         *,
         sample_id: str | None = None,
         like: Sequence[Sequence[float] | str] = (),
+        fields: Sequence[str] | str = (),
         changes: Mapping[str, Any] = MappingProxyType({}),
         **settings: Any,
     ) -> None:
         for name in settings:
             if name not in all_settings():
-                choices = [*all_settings(), *(option.name for option in fields(self))]
+                choices = [*all_settings(), *self.__dataclass_fields__]
                 raise UnknownNameError("setting", name, choices)
         changes = {**changes, **settings}
         if isinstance(options, str):
@@ -117,6 +121,7 @@ class RunOptions:
             options=tuple(options or ()),
             sample_id=sample_id,
             like=boxes_of(like or ()),
+            fields=tuple(fields.split(",") if isinstance(fields, str) and fields else fields),
             changes={name: value for name, value in changes.items() if value is not None},
         )
 
@@ -315,7 +320,7 @@ class Reasoner:
         """
         run_options = (request or RunOptions()).changed(**changes)
         context, reason = self.context(media, query or "(no question)", run_options, cancel)
-        if run_options.task == "auto" and not run_options.options:
+        if run_options.task == "auto" and not (run_options.options or run_options.fields):
             context.query = replace(context.query, task="auto")
             reason = "read from what the program returns"
         self._check_risk(replace(context.settings, verify=False), EXEC)
@@ -388,8 +393,8 @@ class Reasoner:
             raise UnknownNameError("task", options.task, TASKS)
         with limited(cancel=cancel):
             loaded = media_from(media).for_run()
-        query = Query(stripped, options.task, loaded.kind, options.options, options.sample_id)
-        query = with_marks(query, options.like, loaded)
+        asked = options.options, options.sample_id, (), options.fields
+        query = with_marks(Query(stripped, options.task, loaded.kind, *asked), options.like, loaded)
         settings = options.settings(self.components.settings)
         task, reason = resolve_task(query, settings.usual_task)
         if task == "choice" and len(options.options) < 2:
@@ -397,6 +402,10 @@ class Reasoner:
                 f"a choice needs at least two options, got {len(options.options)}; "
                 'give --options "first; second; …"'
             )
+        if task == "extract":
+            query = replace(query, fields=tuple(map(":".join, field_types(query.fields).items())))
+            if "strategy" not in options.changes:  # the shipped program costs no request
+                settings = settings.changed(strategy="extract")
         self.components.library.api_set(settings.api)
         resolved = replace(query, task=task)
         return RunContext(resolved, loaded, settings, cancel or threading.Event()), reason

@@ -20,7 +20,7 @@ from typing import Any, Literal, get_args
 # Stands in every record, so that a later form can tell this one; new optional fields need no other.
 SCHEMA_VERSION = 1
 
-Task = Literal["ground", "question", "choice", "statement", "edit", "tag", "auto"]
+Task = Literal["ground", "question", "choice", "statement", "edit", "tag", "extract", "auto"]
 TASKS: tuple[str, ...] = get_args(Task)
 
 # Fallbacks that answer if every trial failed; see :mod:`viper.strategies.end_to_end`.
@@ -92,6 +92,8 @@ class Query:
         options: the candidate answers of a ``choice``; empty otherwise.
         sample_id: name of the sample in its data set, or None.
         like: boxes that the user marked as examples; programs get them as ``marked``.
+        fields: what an ``extract`` reads, each as ``name:type``; empty otherwise. See
+            :func:`viper.api.written.field_types`.
     """
 
     text: str
@@ -100,6 +102,7 @@ class Query:
     options: tuple[str, ...] = ()
     sample_id: str | None = None
     like: tuple[PixelBox, ...] = ()
+    fields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -268,9 +271,10 @@ class RunWarning:
             ``guessed`` if the answer rests on nothing that was found, ``weak_evidence`` if it rests
             on what only a lowered threshold let pass, ``incomplete_reply`` if a model's reply was
             cut or held unreadable entries, ``fallback`` if a fallback answered, ``weak_model`` if
-            the profile says so of the model that acts, ``unused_pictures`` if a program looked at
-            some of several pictures only, ``unsupported`` if it looked at nothing, ``wrong_type``
-            if the question asks for another kind of answer.
+            the profile says so of the model that acts, ``field`` if a field of a document is
+            missing or in doubt, ``unused_pictures`` if a program looked at some of several pictures
+            only, ``unsupported`` if it looked at nothing, ``wrong_type`` if the question asks for
+            another kind of answer.
         text: one sentence for people.
         detail: the facts behind it, JSON.
     """
@@ -308,9 +312,12 @@ class Answer:
 
     ``value`` is JSON: str, bool, number or None; for a box see ``box`` (pixels from the top-left
     corner) and ``image_index``. ``choice_index`` counts from 0. Tags are a list of ``{"box",
-    "label"}``. For a picture, ``value`` holds ``picture`` (its name in the media of the run),
-    ``width`` and ``height``. ``confidence`` is the probability in [0, 1] that the answer is right;
-    None if the profile is not calibrated for it.
+    "label"}``. Fields are a list of ``{"field", "value", "box", "image_index", "confidence",
+    "lines", "reason"}`` in the order of the query: ``value`` is a text, a decimal number or an ISO
+    date, or None, ``lines`` the row of text that it was read from, and ``reason`` why it is missing
+    or in doubt, "" otherwise. For a picture, ``value`` holds ``picture`` (its name in the media of
+    the run), ``width`` and ``height``. ``confidence`` is the probability in [0, 1] that the
+    answer is right; None if the profile is not calibrated for it.
     """
 
     value: Any

@@ -60,7 +60,13 @@ ANSWERS |= {
     "to_patch": Ref("image", ("edit-1", 200, 100)),
     **dict.fromkeys(("mean_color", "color_at"), (200, 20, 20)),
 }
+_READ = ("lines", "find_text", "value_right_of", "value_below", "dates", "amounts")
+ANSWERS |= {
+    **dict.fromkeys(_READ, [Ref("patch", ("image0", 10.0, 10.0, 50.0, 30.0, "", "9.00"))]),
+    "sums": [{"check": "items", "holds": True, "amount": "9.00"}],
+}
 NOTHING: dict[str, Any] = {
+    **dict.fromkeys((*_READ, "sums"), []),
     **dict.fromkeys(("find", "find_faces", "segment", "image_search", "text_search"), []),
     **dict.fromkeys(("components", "contours"), []),
     **dict.fromkeys(("exists", "verify_property"), False),

@@ -25,6 +25,8 @@ MODULES = """
 
 KNOWLEDGE = "ocr image_search text_search"
 
+DOCUMENTS = " lines find_text value_right_of value_below dates amounts sums "
+
 PIXELS = """
     enlarge rotate flip contrast grayscale blur edges threshold threshold_color difference overlay
     frame_difference components contours histogram mean_color measure color_at line_profile
@@ -39,7 +41,7 @@ def test_the_sandbox_imports_it_by_name() -> None:
 
 def test_every_name_is_there(client: ScriptedClient) -> None:
     assert set(prelude.names(client, {})) == set(
-        (NAMES_OF_BOTH_PAPERS + MODULES + KNOWLEDGE + PIXELS).split()
+        (NAMES_OF_BOTH_PAPERS + MODULES + KNOWLEDGE + DOCUMENTS + PIXELS).split()
     )
 
 

@@ -271,6 +271,14 @@ def everyday(root: Path) -> Path:
     return root
 
 
+def receipts(root: Path) -> Path:
+    for number in ("000", "001", "002", "003"):
+        fields = {"company": "SHOP", "date": "01/02/2018", "address": "", "total": "9.00"}
+        write_json(root / f"{number}.json", fields)
+        picture(root / f"{number}.jpg")
+    return root
+
+
 def write_parquet(path: Path, rows: list[dict[str, Any]], *pictures: str) -> None:
     """Write a table as the hub has it; ``pictures`` are columns of pictures, given as bytes."""
     import datasets

@@ -33,6 +33,7 @@ ANNOTATIONS = {
     "vstar": (miniature.vstar, "test_questions.jsonl"),
     "coco": (miniature.coco, "instances.json"),
     "everyday": (miniature.everyday, "everyday.jsonl"),
+    "receipts": (miniature.receipts, "001.json"),
 }
 
 NO_JSON = {

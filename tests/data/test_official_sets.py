@@ -36,6 +36,7 @@ BUILDERS: dict[str, Callable[[Path], Path]] = {
     "vstar": miniature.vstar,
     "coco": miniature.coco,
     "everyday": miniature.everyday,
+    "receipts": miniature.receipts,
 }
 
 

@@ -361,3 +361,14 @@ def test_the_command_wants_a_root() -> None:
     )
     assert result.returncode == 2
     assert "no --media-root; name the folder" in result.stderr
+
+
+def test_fields_of_a_document_are_asked_for(folder: Path) -> None:
+    code = "def execute_command(image, fields):\n    return {name: '5.00' for name in fields}\n"
+    call = {"code": code, "media": ["a.png"], "fields": ["total:money"]}
+    reply = calls(folder, lambda client: client.call_tool("run_program", call))
+    (total,) = reply.structured_content["answer"]
+    assert (total["field"], total["value"]) == ("total", "5.00")
+    call = {"query": "read it", "media": ["a.png"], "fields": ["total:mony"]}
+    reply = calls(folder, lambda client: client.call_tool("ask", call))
+    assert reply.is_error and "did you mean money" in reply.content[0].text

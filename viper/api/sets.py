@@ -27,6 +27,7 @@ from typing import Any
 import viper.api.routines.pixels
 import viper.api.routines.knowledge
 import viper.api.routines.pixel_measures
+import viper.api.routines.documents
 import viper.api.routines.spatial
 import viper.api.routines.text
 import viper.api.routines.alike

@@ -33,6 +33,7 @@ from viper.reasoner import Reasoner, RunOptions
 from viper.schema import Query, to_json
 from viper.storage.cache import ComputeCache
 from viper.storage.json_lines import dumps
+from viper.strategies.extract import shipped_program
 
 # An exported script holds a profile beside its program.
 MAX_SCRIPT_BYTES = 4 * cli.MAX_PROGRAM_BYTES
@@ -60,6 +61,7 @@ class ApplyOptions(cli.DataTrust, cli.ProfileChoice):
         help="Task, which determines the type of the answer. By default that of the export, or "
              "auto.")
     choices: tuple[str, ...] = cli.option("--options", help='Candidate answers: "a; b; c".')
+    fields: str = cli.given_by(cli.fields_option, "")
     retry: bool = cli.option("--retry-failed", help="Run again on pictures that failed before.")
     force: bool = cli.option("--force", help="Replace an existing table, whatever it holds.")
     workers: int = cli.workers_field("Number of pictures at the same time.")
@@ -78,7 +80,8 @@ def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
     """Run PROGRAM on every picture and video below FOLDER, many at a time.
 
     PROGRAM is a Python file as viper exec takes it, a script that viper export wrote, or - for
-    standard input. A script brings its profile and thresholds along.
+    standard input. A script brings its profile and thresholds along. The name extract stands for
+    the shipped program that reads the fields of --schema, each of which becomes a column.
 
     Each answer becomes a row of the table at once. After Ctrl-C or a crash, the same command
     continues: it answers about pictures that are new or changed, and removes the rows of those that
@@ -88,12 +91,14 @@ def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
     \b
     viper apply leftmost.py photos/ -o answers.csv
     viper apply answer.py photos/ -o answers.jsonl --workers 32
+    viper apply extract receipts/ -o receipts.csv --schema total:money,date:date
     viper apply - photos/ -o answers.csv --query "cube" < find.py
     """
     out = options.out
     if out.suffix.lower() not in SUFFIXES or out.is_dir():
         raise UsageError(f"-o {out}: expected the name of a file that ends in .csv or .jsonl")
-    source = cli.read_program(program, MAX_SCRIPT_BYTES)
+    is_shipped = str(program) == "extract" and not program.exists()
+    source = shipped_program() if is_shipped else cli.read_program(program, MAX_SCRIPT_BYTES)
     exported = ExportedProgram.read(source)
     if exported is not None and exported.media == "images":
         raise UsageError(
@@ -103,10 +108,12 @@ def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
     if exported is not None:
         code = exported.program
         query = Query(exported.query, exported.task, options=exported.options)
+    asked = RunOptions(options=";".join(options.choices), fields=options.fields)
     query = Query(
         options.query or query.text,
-        options.task or query.task,
-        options=RunOptions(options=";".join(options.choices)).options or query.options,
+        options.task or ("extract" if asked.fields else query.task),
+        options=asked.options or query.options,
+        fields=asked.fields,
     )
     profile = (
         profile_of(exported, options, options.trust) if exported else cli.open_profile(options)

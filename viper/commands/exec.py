@@ -25,11 +25,12 @@ class ExecOptions(cli.ProfileChoice):
     task: str = cli.option("--task", default="auto",
         help="Task, which determines the type of the answer.")
     choices: tuple[str, ...] = cli.option("--options", help='Candidate answers: "a; b; c".')
+    fields: str = cli.given_by(cli.fields_option, "")
     as_json: bool = cli.option("--json", help="Print one JSON object with the whole trace.")
     save: Path | None = cli.option("--save", type=cli.OutFile("picture"),
         help="Draw the answer on the image and write the image to this file.")
     json_schema: int = cli.given_by(cli.schema_option)
-    page: int = cli.given_by(cli.page_option, 1)
+    page: int | None = cli.given_by(cli.page_option)
     verbose: bool = cli.given_by(cli.verbose_option)
     quiet: bool = cli.given_by(cli.quiet_option)
     settings: Mapping[str, object] = run_settings(*GIVEN_PROGRAMS)
@@ -56,7 +57,7 @@ def execute(execution: ExecOptions, program: Path, media: tuple[str, ...]) -> in
     source = cli.read_program(program)
     loaded = cli.read_media(media, execution.page)
     choices, changes = ";".join(execution.choices), run_changes(execution.settings)
-    options = RunOptions(task=execution.task, options=choices, **changes)
+    options = RunOptions(execution.task, choices, fields=execution.fields, **changes)
     with cli.open_reasoner(execution) as reasoner:
         result = reasoner.execute(source, loaded, execution.query, options)
     for trial in result.trace.trials if execution.verbose else ():

@@ -29,7 +29,7 @@ from viper.storage.files import write_file
 from viper.strategies.confidence import (
     CALIBRATIONS,
     CHECKED,
-    STRATEGY,
+    PROGRAM,
     VERIFIED,
     Confidence,
     mode_of,
@@ -98,8 +98,8 @@ def confidence(options: ConfidenceOptions, name: str | None) -> None:
             usual_modes = (usual,) if options.programs else (usual, VERIFIED)
             for mode in dict.fromkeys(options.modes or usual_modes):
                 folders.append(work / mode)
-                modes = {"verify": mode == VERIFIED, "checks": mode == CHECKED}
-                of_mode = sampled.under(RunOptions(strategy=STRATEGY, **modes))
+                asked = RunOptions(verify=mode == VERIFIED, checks=mode == CHECKED)
+                of_mode = sampled.under(asked.changed(strategy=PROGRAM))
                 with evaluation_progress(len(sampled.samples), 0) as progress:
                     answer_all(components, of_mode, folders[-1], document, progress)
     answers: dict[str, list[Labelled]] = {}

@@ -322,15 +322,21 @@ api_option: Decorator = click.option("--api", cls=Option, section=PROGRAMS, type
          "dwim-vlcu, a file with your own routines, or several joined by +.")
 
 
+fields_option: Decorator = click.option("--schema", "fields", cls=Option, default="",
+    section=OUTPUT, metavar="NAME:TYPE,…",
+    help="Fields to read from a document, as total:money,date:date,company:text. Types: text, "
+    "money, number, date. Sets the task to extract.")
+
 schema_option: Decorator = click.option("--json-schema", cls=Option, section=OUTPUT, metavar="N",
     type=click.IntRange(1, RECORD_SCHEMA), default=RECORD_SCHEMA,
     help="Version of the object of --json; 1 has the boxes of tool calls from the lower left.")
 
-page_option: Decorator = click.option("--page", cls=Option, section=MACHINE, default=1,
-    type=click.IntRange(1), metavar="N", help="Page of a file with several, such as a TIFF.")
+page_option: Decorator = click.option("--page", cls=Option, section=MACHINE,
+    type=click.IntRange(1), metavar="N",
+    help="Page of a file with several. By default the first of a TIFF and all of a PDF.")
 
 
-def read_media(paths: Sequence[str], page: int) -> Media:
+def read_media(paths: Sequence[str], page: int | None) -> Media:
     """Read the media of a command line, and warn of what their files hold besides."""
     from viper.models.media import media_from
 

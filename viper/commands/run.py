@@ -15,6 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -59,10 +60,13 @@ def run(chosen: QueryOptions, media_and_query: tuple[str, ...]) -> int:
     viper run table.png "what color is the second cube from the left?"
     viper run table.png "the ball closest to the red cube" --save answer.png --json
     viper run table.png "how many cubes are there?" --html answer.html
+    viper run receipt.jpg --schema total:money,date:date,company:text
     viper run clip.mp4 "what starts moving first?" --options "the blue cube; the green cone"
     viper run table.png -i
     viper run photo.jpg "who is this?" --force
     """
+    if chosen.fields and Path(media_and_query[-1]).exists():  # all are media
+        media_and_query = (*media_and_query, f"read the fields {chosen.fields}")
     if len(media_and_query) < 2 and not chosen.interactive:
         raise click.UsageError(
             "expected MEDIA... QUERY: at least one image or video, then the question"
@@ -83,6 +87,7 @@ def run(chosen: QueryOptions, media_and_query: tuple[str, ...]) -> int:
         task=chosen.task,
         options=";".join(chosen.choices),
         like=chosen.like,
+        fields=chosen.fields,
         strategy=chosen.strategy,
         seed=chosen.seed,
         **run_changes(chosen.settings),

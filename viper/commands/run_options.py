@@ -98,7 +98,7 @@ def sent_parameters() -> set[str]:
         "media_and_query choices task like strategy api save as_json seed program_only interactive"
     )
     sent = {_parameter(setting) for setting in _offered() if setting.declaration.http}
-    return {*names.split(), *["force", "program_only", "verbose", "quiet", "server"], *sent}
+    return {*names.split(), *["fields", "force", "verbose", "quiet", "server"], *sent}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +112,7 @@ class QueryOptions(cli.ProfileChoice):
     like: tuple[str, ...] = cli.option("--like", metavar="X0,Y0,X1,Y1",
         help="Box of an example, in pixels from the top-left corner; up to four. Ask for 'these', "
              "or use the argument marked in a program.")
+    fields: str = cli.given_by(cli.fields_option, "")
     strategy: str | None = cli.option("--strategy", type=cli.STRATEGY,
         help="Strategy that answers, by default the profile's; the list is below.")
     api: str | None = cli.given_by(cli.api_option)
@@ -121,7 +122,7 @@ class QueryOptions(cli.ProfileChoice):
         help="Write a page that shows each line of the program beside its result.")
     as_json: bool = cli.option("--json", help="Print one JSON object with the whole trace.")
     json_schema: int = cli.given_by(cli.schema_option)
-    page: int = cli.given_by(cli.page_option, 1)
+    page: int | None = cli.given_by(cli.page_option)
     seed: int = cli.seed_field("Random seed for sampling.")
     dry_run: bool = cli.option("--dry-run",
         help="Print which models would load and how many requests they would get, then stop.")

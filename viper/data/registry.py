@@ -37,6 +37,7 @@ DATASETS = Registry(
         "cvbench": "viper.data.parquet:CVBENCH",
         "coco": "viper.data.coco:COCO",
         "everyday": "viper.data.everyday:EVERYDAY",
+        "receipts": "viper.data.receipts:RECEIPTS",
         "hub:lmms-lab/RefCOCO": "viper.data.hub:REFCOCO",
         "hub:lmms-lab/RefCOCOplus": "viper.data.hub:REFCOCO_PLUS",
         "hub:lmms-lab/RefCOCOg": "viper.data.hub:REFCOCOG",

@@ -52,6 +52,7 @@ MAX_PROGRAM_CHARACTERS = 64 * 1024
 _REPEATABLE = {
     "options",
     "like",
+    "fields",
     "path",
     *(setting.name for setting in all_settings().values() if get_origin(setting.type) is tuple),
 }
@@ -119,6 +120,9 @@ class _Form(BaseModel):
         max_length=MAX_EXAMPLES,
         description="Boxes of examples, x0,y0,x1,y1 in pixels from the top-left corner.",
     )
+    fields: list[Option] = Field(
+        [], max_length=MAX_OPTIONS, description="What to extract, each as name:type."
+    )
     path: list[RootPath] = Field(
         [], description="Files under a media root of the server, in place of uploads."
     )
@@ -184,7 +188,7 @@ class ExecForm(_Form):
 
     def work(self, reasoner: Reasoner, intake: RequestMedia) -> Work:
         """Build the work that runs the program; it decodes the media in its thread."""
-        options = RunOptions(task=self.task, options=tuple(self.options), like=self.like)
+        options = RunOptions(**self.model_dump(include={"task", "options", "like", "fields"}))
 
         def work(cancel: threading.Event) -> Iterator[Trial | RunResult]:
             media = intake.load(cancel)

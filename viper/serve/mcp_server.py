@@ -104,6 +104,9 @@ _Like = Annotated[
     list[list[float]],
     Field(description="Boxes [x0, y0, x1, y1] of up to four examples; programs get `marked`."),
 ]
+_Fields = Annotated[
+    list[str], Field(description='Fields to read from a document, each as "total:money".')
+]
 
 
 def create_server(service: Service) -> MCPServer[Any]:
@@ -181,6 +184,7 @@ class VisionTools:
         query: Annotated[str, Field(description="Text that the program gets as question.")] = "",
         options: _Options = [],  # noqa: B006 - the schema needs the default, nothing changes it
         like: _Like = [],  # noqa: B006
+        fields: _Fields = [],  # noqa: B006
     ) -> CallToolResult:
         """Run a Python program on the media in a sandbox; vision models answer its calls.
 
@@ -188,7 +192,8 @@ class VisionTools:
         line, what was printed, and a picture with the answer. Boxes are [x0, y0, x1, y1] in
         pixels from the top-left corner.
         """
-        values = {"program": code, "query": query, "options": options, "path": media, "like": like}
+        asked = {"query": query, "options": options, "like": like, "fields": fields}
+        values = {"program": code, "path": media, **asked}
         return await self._run(forms.ExecForm, values, ctx)
 
     async def ask(
@@ -198,6 +203,7 @@ class VisionTools:
         ctx: Context[Any, Any],
         options: _Options = [],  # noqa: B006
         like: _Like = [],  # noqa: B006
+        fields: _Fields = [],  # noqa: B006
     ) -> CallToolResult:
         """Answer a question about the media by the strategy of this server's profile.
 
@@ -205,6 +211,7 @@ class VisionTools:
         media.
         """
         values = {"query": query, "options": options, "path": media, "like": like}
+        values["fields"] = fields
         return await self._run(forms.RUN_FORM, values, ctx)
 
     async def look(

@@ -20,6 +20,7 @@ from itertools import count
 from typing import Any
 
 from viper.api.static_check import api_misuse
+from viper.api.written import field_types
 from viper.models.llm.messages import Prompt, as_text
 from viper.models.llm.protocol import Sampling
 from viper.models.llm.replies import without_reasoning
@@ -451,4 +452,6 @@ def program_arguments(query: Query, media: Media) -> dict[str, Any]:
         boxes = (Box.from_pixels(box, media.images[0].shape[0]) for box in query.like)
         sides = ((box.left, box.lower, box.right, box.upper) for box in boxes)
         values["marked"] = [Ref("patch", ("image0", *each)) for each in sides]
+    if query.fields:
+        values["fields"] = dict(field_types(query.fields))
     return {**values, **media_arguments(media)}

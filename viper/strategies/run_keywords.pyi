@@ -12,6 +12,7 @@ class Keywords(TypedDict, total=False):
     options: Sequence[str] | str
     sample_id: str | None
     like: Sequence[Sequence[float] | str]
+    fields: Sequence[str] | str
     changes: Mapping[str, Any]
     strategy: str | None
     """Strategy that answers. Default: 'program'."""

@@ -41,7 +41,9 @@ def warnings_of(
         fallback: name of the fallback that answered, if one did.
     """
     warnings: list[RunWarning] = []
-    settings, domain = components.toolbox.settings, components.domain
+    settings = components.toolbox.settings
+    # The domain describes the other models; text recognition knows documents.
+    domain = None if context.query.task == "extract" else components.domain
     if domain is not None:
         domain = domain.roles.get(model_role(strategy), domain)
         distance = domain.distance(context.media)
@@ -94,6 +96,10 @@ def warnings_of(
     if misfit is not None:
         text = f"{misfit.message[0].upper()}{misfit.message[1:]}."
         warnings.append(RunWarning("wrong_type", text))
+    for entry in answer.value if answer.kind == "fields" else ():
+        if reason := entry["reason"]:
+            name = entry["field"]
+            warnings.append(RunWarning("field", f"{name}: {reason}.", {"field": name}))
     if answering.rests_on_nothing and not may_rest_on_nothing(answer):
         call = answering.tool_calls[answering.rests_on_nothing[-1]]
         text = f"{sought(call)} found nothing; the answer is a guess."

@@ -11,7 +11,7 @@ from viper.errors import UnknownNameError
 from viper.evaluate.campaign import bound_arenas
 from viper_lab.papers.job import print_report, teller
 from viper_lab.papers.result import Reproduction
-from viper_lab.photographs import cells, detector, trust, withheld
+from viper_lab.photographs import cells, detector, receipts, trust, withheld
 from viper_lab.photographs.job import Measured, PhotographJob
 
 Part = Callable[[PhotographJob], Measured]
@@ -22,6 +22,7 @@ PARTS: Mapping[str, Part] = {
     "counting": trust.counting,
     "existence": trust.existence,
     withheld.PART: withheld.measure,
+    "receipts": receipts.measure,
     cells.PART: cells.measure,
 }
 

@@ -166,13 +166,9 @@ class SampleRunner:
         result: RunResult | None = None
         failure = _NO_ANSWER
         try:
-            options = self.options.changed(
-                task=sample.task,
-                options=sample.options,
-                like=sample.like,
-                seed=item.seed,
-                sample_id=sample.sample_id,
-            )
+            names = ("task", "options", "like", "fields", "sample_id")
+            asked = {name: getattr(sample, name) for name in names}
+            options = self.options.changed(**asked, seed=item.seed)
             for event in self._events(sample, options, cancel, meter):
                 if isinstance(event, RunResult):
                     result = event

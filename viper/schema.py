@@ -286,7 +286,7 @@ class RunWarning:
 
 @dataclass(frozen=True)
 class Check:
-    """One test of the program that answered, by verification.
+    """One test of the program that answered, by verification or the setting ``checks``.
 
     Attributes:
         kind: ``exact`` for an exact input, on which the program must answer as most candidates do,
@@ -345,7 +345,7 @@ class Trace:
     of strategies of other packages, by name. ``warnings`` holds the reasons to doubt the answer.
     ``guess`` is an answer that was withheld for one of them or for its low confidence; ``answer``
     is then None. ``checks``
-    holds the tests of the program that answered, if it was verified.
+    holds the tests of the program that answered, if it was verified or checked.
     """
 
     query: Query

@@ -154,6 +154,7 @@ def test_answers_of_a_kind_have_their_own_confidence_and_limit() -> None:
         (Answer("yes", "text"), "truth"),
         (Answer("two", "text"), "number"),
         (Answer(3, "number"), "number"),
+        (Answer("\u1369", "text"), "text"),  # a digit that is no number
         (Answer("red", "text"), "text"),
         (Answer([1, 2, 3, 4], "box", box=(1, 2, 3, 4)), "box"),
     ],
@@ -177,3 +178,10 @@ def test_what_passed_or_failed_a_threshold_is_measured_over_the_run_and_its_chec
     none = values(0.2, checks=(1.0,))
     assert none["none"] == 1 and none["missed"] == pytest.approx((0.981 - 1) / 2, abs=0.01)
     assert values()["missed"] == 4
+
+
+def test_a_number_of_thousands_of_digits_is_a_number_like_others() -> None:
+    known = trace()
+    huge = replace(known, answer=Answer("9" * 4000, "text"))
+    assert features(huge)["count"] == pytest.approx(13.8, abs=0.1)
+    assert PLAIN.of(huge) is not None

@@ -51,12 +51,11 @@ def labelled_answers(store: RunStore) -> list[Labelled]:
     answers = []
     for row in store.rows():
         trace = store.read_trace(row.sample_id, row.seed) if row.prediction is not None else None
-        answer = None if trace is None else trace.answer or trace.guess
-        if trace is not None and answer is not None:
+        if trace is not None and trace.answer is not None:
             values = features(trace)
             if not UNCALIBRATED & values.keys():
                 right = is_correct(row.score)
-                answers.append(Labelled(values, right, kind_of(answer), row.cluster))
+                answers.append(Labelled(values, right, kind_of(trace.answer), row.cluster))
     return answers
 
 

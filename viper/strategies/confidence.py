@@ -46,6 +46,9 @@ _MOST_RERUNS = 3
 # Most doubtful candidates that count, so that a crowded picture cannot outweigh all other facts.
 _ROOM = 4.0
 
+# Greater numbers are no counts, and thousands of digits have no finite logarithm.
+_MOST_COUNTED = 1e6
+
 # Margin of a call without any candidate, in log-odds: backends return none of a score below .01,
 # which is as far below a usual threshold.
 _NOTHING = -4.0
@@ -158,7 +161,7 @@ def judged(
 def kind_of(answer: Answer) -> str:
     """Return ``truth`` for yes and no, ``number`` for a number, else the answer's own kind."""
     words = normalise_answer(answer.value) if answer.box is None else ""
-    return "truth" if words in ("yes", "no") else "number" if words.isdigit() else answer.kind
+    return "truth" if words in ("yes", "no") else "number" if words.isdecimal() else answer.kind
 
 
 def _task_of(trace: Trace) -> str:
@@ -202,7 +205,8 @@ def features(trace: Trace) -> dict[str, float]:
     values["dissent"] = 1 - votes[0] / sum(votes) if votes else 0.0
     values["reruns"] = float(min(_MOST_RERUNS, len(trace.trials) - max(1, len(votes))))
     if trace.answer is not None and kind_of(trace.answer) == "number":
-        values["count"] = math.log(max(1.0, float(normalise_answer(trace.answer.value))))
+        number = float(normalise_answer(trace.answer.value))
+        values["count"] = math.log(min(_MOST_COUNTED, max(1.0, number)))
     if trace.answering is None:
         return values
     calls = _gaps(trace.answering)

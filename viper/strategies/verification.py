@@ -87,9 +87,9 @@ def agreement(
     model, because thresholds apply after the caches. Then the picture is mirrored, brighter and
     cropped, at the same time, so that backends can batch the requests. A run that the budget or an
     endpoint ended is no check. Programs that read writing have none: a mirror makes it illegible,
-    and reading takes seconds.
+    and reading takes seconds. Neither have edited pictures, which nothing compares.
     """
-    if trial is None or trial.answer is None or not trial.program:
+    if trial is None or not trial.program or trial.answer is None or trial.answer.kind == "image":
         return ()
     readers = {each.name for each in REGISTRY.all() if each.visibility.needs == "ocr"}
     if readers & {call.tool for call in trial.tool_calls}:

@@ -118,6 +118,13 @@ def test_a_total_does_not_check_itself() -> None:
     assert checks("nothing", total="9.00") == {}
 
 
+def test_of_many_amounts_of_a_part_the_first_are_compared() -> None:
+    few, many = ["Cash | 5.00"] * 19, ["Cash | 5.00"] * 20
+    end = ("Cash | 9.00", "Change | 0.00")
+    assert checks(*few, *end, total="9.00")["cash - change"][0]
+    assert not checks(*many, *end, total="9.00")["cash - change"][0]
+
+
 def test_the_api_photo_lists_them_and_the_other_apis_do_not() -> None:
     own = {"lines", "find_text", "value_right_of", "value_below", "dates", "amounts", "sums"}
     assert own <= {each.name for each in api_set("abstract+photo").entries("question")}

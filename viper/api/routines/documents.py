@@ -43,6 +43,9 @@ _PARTS = {
     )
 }
 
+# A receipt has few amounts of a part and many items; all pairs of longer lists would take time.
+_MOST, _MOST_ITEMS = 20, 500
+
 
 @routine(_TASKS, api=API, tool=True, needs="ocr")
 def lines(tools: Any, patch: ImagePatch) -> list[ImagePatch]:
@@ -166,7 +169,12 @@ def sums(tools: Any, patch: ImagePatch, total: str = "") -> list[dict[str, Any]]
             break  # repeats the tax by its rates
         values = [Decimal(value) for line in row for value, *_ in amounts_in(line.label)]
         kind = next((kind for kind, form in _PARTS.items() if form.search(text)), "items")
-        if values and not (kind == "items" and (parts["base"] or parts["total"])):
+        is_below = kind == "items" and (parts["base"] or parts["total"])
+        if (
+            values
+            and not is_below
+            and len(parts[kind]) < (_MOST_ITEMS if kind == "items" else _MOST)
+        ):
             parts[kind].append(values[-1])
     added, tax = sum(parts["added"]), parts["tax"]
     totals: dict[str, list[Any]] = {

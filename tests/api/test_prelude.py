@@ -23,7 +23,7 @@ MODULES = """
     CROP_AHEAD CROP_AHEADOF COLORPOP BGBLUR EMOJI TAG
 """
 
-KNOWLEDGE = "ocr image_search text_search"
+KNOWLEDGE = "ocr image_search text_search find_like"
 
 PIXELS = """
     enlarge rotate flip contrast grayscale blur edges threshold threshold_color difference overlay

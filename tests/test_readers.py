@@ -25,6 +25,7 @@ _OF_READERS = {
     "evaluate.answers_file": "table", "evaluate.predictions": "predictions",
     "evaluate.runs.store": "manifest, samples", "evaluate.sample_result": "samples",
     "models.domain": "look", "models.llm.capabilities": "corrections",
+    "models.vision.detector_onnx": "ONNX",
     "models.media": "PNG", "models.media_files": "PNG, MP4",
     "profiles.files": "profile", "profiles.document": "profile", "record": "profile, graph",
     "search.documents": "texts, Markdown, dump", "storage.files": "manifest",

@@ -53,6 +53,7 @@ ANSWERS |= {
     "components": [{"patch": BOXES[0], "area": 40, "x": 110.0, "y": 20.0}],
     "contours": [[(10.0, 20.0), (30.0, 20.0)]],
     "histogram": [10, 2, 3, 4],
+    "measure": {"color": "red", "share": 0.6, "width": 20, "height": 20, "error": 1.8},
     "line_profile": [0, 255, 0, 255],
     "pixel_count": 3,
     "show": None,

@@ -27,7 +27,8 @@ KNOWLEDGE = "ocr image_search text_search find_like"
 
 PIXELS = """
     enlarge rotate flip contrast grayscale blur edges threshold threshold_color difference overlay
-    frame_difference components contours histogram mean_color color_at line_profile pixel_count
+    frame_difference components contours histogram mean_color measure color_at line_profile
+    pixel_count
     draw_boxes draw_lines draw_points draw_grid side_by_side show to_array to_patch
 """
 

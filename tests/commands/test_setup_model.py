@@ -195,9 +195,13 @@ def test_bad_files_are_one_line(
 def test_a_list_of_another_number_of_names_is_one_line(tmp_path: Path, capsys: Capture) -> None:
     path = Graph().write(tmp_path / "a.onnx")
     (tmp_path / "names.txt").write_text("cat\ndog\n")
-    for names, words in (("names.txt", "and 2 are named"), ("absent.txt", "no list of names")):
-        line = refused(capsys, "setup", "model", str(path), "--categories", str(tmp_path / names))
-        assert words in line
+    names = str(tmp_path / "names.txt")
+    line = refused(capsys, "setup", "model", str(path), "--categories", names)
+    assert "and 2 are named" in line
+    (tmp_path / "names.txt").write_bytes(b"\xff\na\x1b[31m\nb\n")  # any text is a name
+    assert viper(capsys, "setup", "model", str(path), "--categories", names)[0] == 0
+    code, _, err = viper(capsys, "setup", "model", str(path), "--categories", "absent.txt")
+    assert code == 2 and "absent.txt" in err and "Traceback" not in err
 
 
 def test_a_new_detector_drops_the_calibration_of_another(
@@ -288,10 +292,11 @@ def test_words_that_it_cannot_see_are_withheld_by_name(
     model: Path, capsys: Capture, picture: str, endpoint: list[str]
 ) -> None:
     endpoint.append(counting("person"))
-    run = ("run", picture, "How many people are swimming at the beach?", "--profile", "photo-lite")
+    query = "How many people are swimming near the shark?"
+    run = ("run", picture, query, "--profile", "photo-lite")
     code, out, err = viper(capsys, *run)
     assert code == 1
-    assert "photo-lite cannot see 'swimming', 'beach'." in out + err
+    assert "photo-lite cannot see 'swimming', 'shark'." in out + err
     assert "--force prints the guess" in out + err
     assert viper(capsys, *run, "--force")[:2] == (0, "0\n")
     code, out, err = viper(capsys, "run", picture, "How many people?", "--profile", "photo-lite")
@@ -377,3 +382,19 @@ def test_the_real_file_is_set_up(tmp_path: Path, capsys: Capture) -> None:
     assert code == 0, err
     assert "layout   yolox, 416 x 416 NCHW BGR, letterbox corner, 80 categories" in out
     assert "found    giraffe 0.8" in out
+
+
+def test_faces_are_found_by_their_own_model(
+    model: Path, tmp_path: Path, capsys: Capture, picture: str
+) -> None:
+    source = program(tmp_path, "return len(ImagePatch(image).find('faces'))")
+    code, out, err = viper(capsys, "exec", source, picture, "--profile", "photo-lite")
+    assert (code, out) == (0, "0\n"), err
+
+
+def test_the_color_of_an_object_that_is_unknown_is_no_answer(
+    model: Path, tmp_path: Path, capsys: Capture, picture: str
+) -> None:
+    source = program(tmp_path, "return ImagePatch(image).verify_property('sky', 'orange')")
+    code, out, err = viper(capsys, "exec", source, picture, "--profile", "photo-lite")
+    assert code == 1 and "the detector knows no 'sky'" in out + err

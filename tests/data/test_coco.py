@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from tests.data import miniature
 from tests.evaluate.official import real
@@ -54,6 +56,17 @@ def test_the_largest_is_to_be_found_where_it_is_clearly_larger(tmp_path: Path, r
         "ground",
         (3, 3, 33, 27),
     )
+
+
+def test_a_clear_color_is_asked_for_in_its_own_split_alone(tmp_path: Path, read: Read) -> None:
+    root = miniature.coco(tmp_path)
+    assert not questions(read("coco", root), "color")
+    pixels = np.full((30, 40, 3), 128, np.uint8)
+    pixels[2:22, 1:11] = (220, 20, 20)  # the dog; the cat is half gray, half blue
+    pixels[5:10, 25:35] = (20, 20, 220)
+    Image.fromarray(pixels).save(root / "images" / "000000000005.jpg", quality=95)
+    first = [one for one in read("coco", root, "all:color") if one.cluster == "5"]
+    assert questions(first, "color") == {"What color is the dog?": "red"}
 
 
 def test_a_crowd_leaves_its_category_out_of_the_picture(tmp_path: Path, read: Read) -> None:

@@ -17,7 +17,6 @@ from pathlib import Path
 import click
 
 from viper.commands import options as cli
-from viper.commands.exec import MAX_PROGRAM_BYTES, read_program
 from viper.commands.exported import profile_of, warn_of_models
 from viper.commands.run_options import GIVEN_PROGRAMS, run_changes, run_settings
 from viper.commands.terminal import evaluation_progress, hint_to_go_on, note
@@ -36,7 +35,7 @@ from viper.storage.cache import ComputeCache
 from viper.storage.json_lines import dumps
 
 # An exported script holds a profile beside its program.
-MAX_SCRIPT_BYTES = 4 * MAX_PROGRAM_BYTES
+MAX_SCRIPT_BYTES = 4 * cli.MAX_PROGRAM_BYTES
 
 # Pictures in memory beside those of the workers, so that no worker waits for a disk; each takes
 # some tens of megabytes.
@@ -94,7 +93,7 @@ def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
     out = options.out
     if out.suffix.lower() not in SUFFIXES or out.is_dir():
         raise UsageError(f"-o {out}: expected the name of a file that ends in .csv or .jsonl")
-    source = read_program(program, MAX_SCRIPT_BYTES)
+    source = cli.read_program(program, MAX_SCRIPT_BYTES)
     exported = ExportedProgram.read(source)
     if exported is not None and exported.media == "images":
         raise UsageError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +12,7 @@ from viper.commands import options as cli
 from viper.commands.present import print_result, trial_line
 from viper.commands.run_options import GIVEN_PROGRAMS, run_changes, run_settings
 from viper.commands.terminal import note
-from viper.errors import MediaError, UsageError
 from viper.reasoner import RunOptions
-from viper.storage.files import file_errors
-
-# The sandbox refuses longer programs; this says so before anything is loaded.
-MAX_PROGRAM_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +53,7 @@ def execute(execution: ExecOptions, program: Path, media: tuple[str, ...]) -> in
     \b
     viper exec leftmost.py table.png --task ground
     """
-    source = read_program(program)
+    source = cli.read_program(program)
     loaded = cli.read_media(media, execution.page)
     choices, changes = ";".join(execution.choices), run_changes(execution.settings)
     options = RunOptions(task=execution.task, options=choices, **changes)
@@ -69,24 +63,3 @@ def execute(execution: ExecOptions, program: Path, media: tuple[str, ...]) -> in
         note(trial_line(trial))
     as_json = execution.as_json and execution.json_schema
     return print_result(result, execution.save, as_json=as_json, quiet=execution.quiet)
-
-
-def read_program(path: Path, max_bytes: int = MAX_PROGRAM_BYTES) -> str:
-    """Return the text of a program's file.
-
-    Raises:
-        UsageError: it is missing, too large or no text.
-    """
-    if str(path) == "-":
-        content = sys.stdin.buffer.read(max_bytes + 1)
-    elif not path.is_file():
-        raise MediaError(f"{path}: no such program file")
-    else:
-        with file_errors(path), path.open("rb") as file:
-            content = file.read(max_bytes + 1)
-    if len(content) > max_bytes:
-        raise UsageError(f"{path}: more than {max_bytes:,} bytes; expected a program")
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError:
-        raise UsageError(f"{path}: not UTF-8 text; expected a Python program") from None

@@ -12,6 +12,7 @@ import inspect
 import math
 import os
 import shlex
+import sys
 import tempfile
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
@@ -25,10 +26,10 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from viper.commands.terminal import is_quiet, note, status
-from viper.errors import UsageError
+from viper.errors import MediaError, UsageError
 from viper.escape import for_terminal
 from viper.record import RECORD_SCHEMA
-from viper.storage.files import check_is_no_input, replace_file
+from viper.storage.files import check_is_no_input, file_errors, replace_file
 
 if TYPE_CHECKING:
     from viper.evaluate.evaluation import Evaluation
@@ -317,8 +318,8 @@ quiet_option: Decorator = click.option("-q", "--quiet", is_flag=True, cls=Option
 api_option: Decorator = click.option("--api", cls=Option, section=PROGRAMS, type=API,
     metavar="NAME[+FILE.py]",
     help="Functions that programs may call: abstract, more (ours), vipergpt, visprog, knowledge, "
-         "look, numpy, dwim, dwim-ccq, dwim-ekvqa, dwim-gd, dwim-vasa, dwim-vcr, dwim-vlcu, a file "
-         "with your own routines, or several joined by +.")
+         "look, numpy, photo, dwim, dwim-ccq, dwim-ekvqa, dwim-gd, dwim-vasa, dwim-vcr, "
+         "dwim-vlcu, a file with your own routines, or several joined by +.")
 
 
 schema_option: Decorator = click.option("--json-schema", cls=Option, section=OUTPUT, metavar="N",
@@ -522,6 +523,31 @@ def open_profile(choice: ProfileChoice) -> Profile:
     return profile.with_thresholds(thresholds) if thresholds else profile
 
 
+# The sandbox refuses longer programs; this says so before anything is loaded.
+MAX_PROGRAM_BYTES = 64 * 1024
+
+
+def read_program(path: Path, max_bytes: int = MAX_PROGRAM_BYTES) -> str:
+    """Return the text of a program's file.
+
+    Raises:
+        UsageError: it is missing, too large or no text.
+    """
+    if str(path) == "-":
+        content = sys.stdin.buffer.read(max_bytes + 1)
+    elif not path.is_file():
+        raise MediaError(f"{path}: no such program file")
+    else:
+        with file_errors(path), path.open("rb") as file:
+            content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise UsageError(f"{path}: more than {max_bytes:,} bytes; expected a program")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise UsageError(f"{path}: not UTF-8 text; expected a Python program") from None
+
+
 def programs_option(section: str) -> Any:
     """Return a field with the option for programs in place of a writer."""
     return option("--programs", section=section, metavar="DIR",
@@ -549,8 +575,6 @@ def evaluation_of(name: str, choice: Any, split: str | None = None, **more: Any)
     metric(data_set(name).metric)  # a wrong name ends here, before models load
     folder = getattr(choice, "programs", None)
     if folder is not None:
-        from viper.commands.exec import read_program
-
         files = sorted(folder.glob("*.py"))
         if not files:
             raise UsageError(f"--programs {folder}: no file KIND.py, as count.py")

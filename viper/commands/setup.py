@@ -25,7 +25,7 @@ from viper.models.checkpoints import facts_of
 from viper.models.hub import check_hub
 from viper.models.vision.roles import Detector
 from viper.profiles import Profile, load_profile
-from viper.profiles.backends import PUBLIC_FILE
+from viper.profiles.backends import FETCH_MODEL
 from viper.profiles.files import config_file, default_profile, proposed_profiles, state_dir
 from viper.profiles.fit import Machine, fit, fitting, shortfall
 from viper.profiles.inventory import downloads
@@ -80,7 +80,7 @@ def set_up(name: str | None, *, check: bool, yes: bool, state: Path | None) -> i
         if (state_dir(state) / "profiles" / f"{PHOTO_LITE}.toml").is_file():
             name = PHOTO_LITE
         else:
-            click.echo(f"offline  fetch {PUBLIC_FILE} and run: viper setup model FILE.onnx")
+            click.echo(f"offline  {FETCH_MODEL}")
     name = name or _propose(machine)
     profile = load_profile(name, state=state)
     writes = name != PHOTO_LITE or any(map(os.environ.get, ("OPENAI_API_KEY", "OPENAI_BASE_URL")))

@@ -7,6 +7,7 @@ detector on a picture to show what it finds, and writes the user's own profile.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TextIO
 
 import click
 import tomlkit
@@ -14,7 +15,7 @@ import tomlkit
 from viper.commands.options import state_option
 from viper.commands.setup import PHOTO_LITE
 from viper.embedded import MEDIA
-from viper.errors import EXIT_OK, StoreError, UsageError
+from viper.errors import EXIT_OK, UsageError
 from viper.escape import for_terminal
 from viper.models.media import read_picture
 from viper.models.vision.detector_onnx import OnnxDetector, open_session
@@ -24,12 +25,12 @@ from viper.profiles.backends import ONNX
 from viper.profiles.files import state_dir
 from viper.record import read_toml
 from viper.schema import to_json
-from viper.storage.files import read_plain_file, write_file
+from viper.storage.files import write_file
 
 # Boxes that are shown, best first: enough to see whether places and names are right.
 _SHOWN = 8
 
-# Bytes of a file of names, one a line.
+# Characters of a file of names, one on each line.
 _MOST_NAMES = MOST_CATEGORIES * 100
 
 
@@ -38,7 +39,7 @@ _MOST_NAMES = MOST_CATEGORIES * 100
 @click.argument("file", metavar="FILE.onnx", type=click.Path(path_type=Path))
 @click.option("--picture", type=click.Path(path_type=Path), default=MEDIA / "table.png",
     help="Picture to try the detector on. By default one of this package.")
-@click.option("--categories", metavar="FILE", type=click.Path(path_type=Path),
+@click.option("--categories", metavar="FILE", type=click.File(errors="replace"),
     help="Text file with the names of the categories, one on each line, in the order of the "
          "model's outputs. By default those of the file's metadata, or of COCO if there are 80.")
 @click.option("--licence", metavar="TEXT", help="Licence of the weights.")
@@ -46,7 +47,7 @@ _MOST_NAMES = MOST_CATEGORIES * 100
 @state_option
 # fmt: on
 def model(
-    file: Path, picture: Path, categories: Path | None, licence: str | None, force: bool,
+    file: Path, picture: Path, categories: TextIO | None, licence: str | None, force: bool,
     state: Path | None,
 ) -> int:  # fmt: skip
     """Make the detector in FILE.onnx that of the profile photo-lite on this machine.
@@ -65,8 +66,8 @@ def model(
             raise UsageError(f"{beside} exists; edit it, or overwrite it with --force")
         kept = ", kept as it is; --force overwrites it"
     else:
-        names = None if categories is None else _names(categories)
-        layout = proposed(session, pixels, names, licence)
+        lines = categories.read(_MOST_NAMES).rstrip().splitlines() if categories else None
+        layout = proposed(session, pixels, lines, licence)
         write_file(beside, tomlkit.dumps(to_json(layout)))
         kept = ""
     detector = OnnxDetector.from_pretrained(path)
@@ -99,11 +100,3 @@ def model(
         write_file(own, tomlkit.dumps(document))
     click.echo(f"profile  {PHOTO_LITE} uses it on this machine ({own}): --profile {PHOTO_LITE}")
     return EXIT_OK
-
-
-def _names(path: Path) -> list[str]:
-    try:
-        text = read_plain_file(path, _MOST_NAMES).decode("utf-8")
-    except (StoreError, UnicodeDecodeError) as error:
-        raise UsageError(f"--categories: no list of names: {error}") from None
-    return [line.strip().replace("N/A", "") for line in text.rstrip().splitlines()]

@@ -30,10 +30,10 @@ from viper.tools.models import ROLES
 # detector; a detector in a file that ``viper setup model`` has looked at.
 USES_LLM, VLM, FRAMES, SAM2, ONNX = "llm", "vlm", "frames", "sam2", "onnx"
 
-# A detector that anybody may use, for people without a model file.
-PUBLIC_FILE = (
-    "https://github.com/Megvii-BaseDetection/YOLOX/releases/download/0.1.1rc0/yolox_nano.onnx "
-    "(Apache-2.0, 3.7 MB)"
+# What to do without a model file: a detector that anybody may use.
+FETCH_MODEL = (
+    "fetch https://github.com/Megvii-BaseDetection/YOLOX/releases/download/0.1.1rc0/yolox_nano.onnx"
+    " (Apache-2.0, 3.7 MB) and run: viper setup model FILE.onnx"
 )
 
 # Searches on the web; the options describe the service.

@@ -184,10 +184,8 @@ class Profile(ModelChoices):
     def _check_backend(self, role: str, choice: BackendChoice) -> None:
         source = self.checked_source(role, choice)
         if source is None and backends.needs_model(role, choice.backend):
-            problem = f"{role}: the backend {choice.backend!r} needs a model"
-            if choice.backend == backends.ONNX:
-                problem += f"; fetch {backends.PUBLIC_FILE} and run: viper setup model FILE.onnx"
-            raise ProfileError(problem)
+            advice = f"; {backends.FETCH_MODEL}" if choice.backend == backends.ONNX else ""
+            raise ProfileError(f"{role}: the backend {choice.backend!r} needs a model{advice}")
         roles = self.document.roles
         if (role, choice.backend) == ("segmenter", backends.SAM2) and "detector" not in roles:
             raise ProfileError(f"{role}: the backend {backends.SAM2!r} needs a detector in [roles]")

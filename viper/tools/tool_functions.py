@@ -48,12 +48,17 @@ LEAST_LIKELIHOOD = 1e-6
 
 
 def find(session: ToolSession, patch: Any, object_name: str) -> list[Ref]:
-    """Return patches of the named objects in a patch, best score first.
+    """Return patches of the named objects in a patch, best score first; faces by their own model
+    if the detector's categories have none.
 
     An empty result records ``detector.threshold`` if it left out weaker boxes.
     """
     region, name = session.region(patch), _words(session, object_name, "object_name")
-    threshold = session.threshold("detector.threshold")
+    models, threshold = session.toolbox.models, session.threshold("detector.threshold")
+    if name.lower() in ("face", "faces") and "faces" in models.roles:
+        vocabulary = models.trait("detector", "vocabulary", None)
+        if vocabulary and not vocabulary.starting(["face"]):
+            return list(session.nested("find_faces", (patch,), {}))
     boxes = detections(session, region, name)
     matches = [item for item in boxes if item.score >= threshold]
     if not matches and name.endswith("s"):
@@ -174,8 +179,10 @@ def verify_property(
     """
     name = _words(session, object_name, "object_name")
     word = _words(session, visual_property, "visual_property")
-    if vocabulary := session.toolbox.models.trait("detector", "vocabulary", None):
-        vocabulary.named(name)  # raises: of what it does not know, nothing is verified
+    models = session.toolbox.models
+    only_colors = models.trait("matcher", "colors_only", False) and "detector" in models.roles
+    if only_colors and (vocabulary := models.trait("detector", "vocabulary", None)):
+        vocabulary.named(name)  # raises: the color of what it does not know is no answer
     region = session.region(patch)
     if _matches_by_likelihood(session):
         score = float(likelihoods(session, [region], [f"{word} {name}"])[0, 0])

@@ -11,11 +11,12 @@ from viper.errors import UnknownNameError
 from viper.evaluate.campaign import bound_arenas
 from viper_lab.papers.job import print_report, teller
 from viper_lab.papers.result import Reproduction
-from viper_lab.photographs import cells, trust, withheld
+from viper_lab.photographs import cells, detector, trust, withheld
 from viper_lab.photographs.job import Measured, PhotographJob
 
 # By the name that ``--part`` takes, in the order of the report.
 PARTS: Mapping[str, Callable[[PhotographJob], Measured]] = {
+    "detector": detector.measure,
     "counting": trust.counting,
     "existence": trust.existence,
     withheld.PART: withheld.measure,

@@ -72,8 +72,8 @@ def test_a_text_has_one_reply() -> None:
 
 
 def test_programs_call_what_the_profile_lists() -> None:
-    listed = {entry.name for entry in api_set("abstract+more").entries("question")}
-    listed |= {"ocr", "ImagePatch", "min", "max", "len", "all", "any", "bool", "sorted", "sort"}
+    listed = {entry.name for entry in api_set("abstract+more+photo").entries("question")}
+    listed |= {"lines", "ImagePatch", "min", "max", "len", "all", "any", "bool", "sorted", "sort"}
     for reply in withheld.read_replies():
         calls = {
             each.func for each in ast.walk(ast.parse(reply.program)) if isinstance(each, ast.Call)

@@ -129,8 +129,9 @@ def measure(tools: Any, patch: ImagePatch) -> dict[str, Any]:
     Example:
         # What color is the car?
         def execute_command(image):
-            cars = ImagePatch(image).find("car")
-            return measure(cars[0])["color"]
+            image_patch = ImagePatch(image)
+            cars = image_patch.find("car")
+            return measure(cars[0])["color"] if cars else "no car"
     """
     color, share = tools.measured("color", patch)
     sides = {"width": round(patch.width), "height": round(patch.height)}

@@ -84,7 +84,7 @@ class PixelMatcher:
         source: not used, because nothing is loaded.
     """
 
-    model_id, by_likelihood, concurrent, logit_scale = "pixels", True, True, 1.0
+    model_id, by_likelihood, colors_only, concurrent, logit_scale = "pixels", True, True, True, 1.0
 
     def __init__(self, source: str | None = None) -> None:
         pass

@@ -71,7 +71,6 @@ class OnnxDetector:
         path = Path(source).expanduser()
         session = open_session(path)
         layout = Layout.beside(path)
-        check_input(session, layout, path)
         digest = hashlib.sha256(path.read_bytes())
         digest.update(repr(layout).encode())  # another layout gives other boxes
         return cls(session, layout, f"{path.name}@{digest.hexdigest()[:12]}")
@@ -84,12 +83,12 @@ class OnnxDetector:
         """
         encodings = []
         for image in images:
-            outputs, frame = self.run(image)
+            outputs, (scales, place) = self.run(image)
             try:
                 boxes, scores = decoded(self.layout, outputs)
             except OnnxError as error:
                 raise OnnxError(f"{self.model_id}: {error}") from None
-            corner, scale = (np.array(each * 2, np.float32) for each in (frame.corner, frame.scale))
+            corner, scale = (np.array(each * 2, np.float32) for each in (place, scales))
             boxes = clip_corners((boxes - corner) / scale, image.shape[:2])
             encodings.append(OnnxEncoding(boxes, scores, image))
         return encodings
@@ -167,22 +166,3 @@ def open_session(path: Path) -> Any:
         raise OnnxError(
             f"{path}: onnxruntime cannot load it: {reason_of(error)[-_TOLD:]}"
         ) from None
-
-
-def check_input(session: Any, layout: Layout, path: Path) -> None:
-    """Check that a model takes one picture of the layout.
-
-    Raises:
-        OnnxError: it takes other inputs.
-    """
-    inputs = session.get_inputs()
-    height, width = layout.size
-    expected = [1, 3, height, width] if layout.axes == "NCHW" else [1, height, width, 3]
-    shape = list(inputs[0].shape) if inputs else []
-    fits = len(shape) == 4 and all(
-        not isinstance(seen, int) or seen == side
-        for seen, side in zip(shape, expected, strict=True)
-    )
-    if len(inputs) != 1 or inputs[0].type != "tensor(float)" or not fits:
-        seen = ", ".join(f"{each.type} {list(each.shape)}" for each in inputs[:3]) or "none"
-        raise OnnxError(f"{path}: takes {seen}; the layout says one tensor(float) {expected}")

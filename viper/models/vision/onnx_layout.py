@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
@@ -116,20 +116,18 @@ class Layout:
         return record_from_toml(cls, path)
 
 
-class Frame(NamedTuple):
-    """Where a picture lies in the input: scales (x, y) and top-left corner (x, y) in pixels."""
-
-    scale: tuple[float, float]
-    corner: tuple[int, int]
+# Where a picture lies in the input: scales (x, y), and its top-left corner (x, y) in pixels.
+Frame = tuple[tuple[float, float], tuple[int, int]]
 
 
 def letterboxed(layout: Layout, image: Pixels) -> tuple[Floats, Frame]:
     """Return the input float32 ``[1, ...]`` for a picture, and where the picture lies in it."""
     (height, width), (rows, columns) = image.shape[:2], layout.size
     fitted, x, y = (columns, rows), 0, 0
+    scale = (columns / width, rows / height)
     if layout.letterbox != "none":
-        ratio = min(rows / height, columns / width)
-        fitted = max(1, int(width * ratio)), max(1, int(height * ratio))  # as YOLOX rounds
+        scale = (min(scale), min(scale))  # of boxes, too, as YOLOX has it in spite of the rounding
+        fitted = max(1, int(width * scale[0])), max(1, int(height * scale[1]))
     if layout.letterbox == "centre":
         x, y = (columns - fitted[0]) // 2, (rows - fitted[1]) // 2
     canvas = np.full((rows, columns, 3), layout.fill, np.uint8)
@@ -141,7 +139,7 @@ def letterboxed(layout: Layout, image: Pixels) -> tuple[Floats, Frame]:
     if layout.scale != 1 or mean.any() or (std != 1).any():
         array = (array * np.float32(layout.scale) - mean) / std
     array = array.transpose(2, 0, 1) if layout.axes == "NCHW" else array
-    return np.ascontiguousarray(array)[None], Frame((fitted[0] / width, fitted[1] / height), (x, y))
+    return np.ascontiguousarray(array)[None], (scale, (x, y))
 
 
 def decoded(layout: Layout, outputs: Sequence[Any]) -> tuple[Floats, Floats]:
@@ -161,11 +159,11 @@ def decoded(layout: Layout, outputs: Sequence[Any]) -> tuple[Floats, Floats]:
             "viper setup model FILE.onnx --force writes the layout anew"
         )
     boxes, scores = result
-    low, high = scores.min(initial=0), scores.max(initial=0)
-    if not -0.01 < low <= high < 1.01:  # false for NaN
+    # A number that is not finite must not seem to be an object that is not there.
+    if not all(np.isfinite(each).all() for each in parts) or scores.max(initial=0) > 1.01:
         raise OnnxError(
-            f"scores from {low:.3g} to {high:.3g}; expected probabilities from 0 to 1: export the "
-            "model with its last activation"
+            f"scores up to {scores.max(initial=0):.3g}; expected probabilities, and finite numbers "
+            "everywhere: export the model in float32, with its last activation"
         )
     likely = scores.max(axis=1, initial=0) >= MIN_SCORE
     centre, half = boxes[likely, :2], boxes[likely, 2:] / 2

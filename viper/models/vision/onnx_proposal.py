@@ -54,7 +54,8 @@ def proposed(
     """
     metadata = session.get_modelmeta().custom_metadata_map
     coco: Any = read_toml(Path(__file__).with_name("coco.toml"))[1]
-    names = tuple(map(str, categories or _literals(metadata, "names")))
+    names = tuple(str(name).strip() for name in categories or _literals(metadata, "names"))
+    names = tuple("" if name == "N/A" else name for name in names)  # as COCO's 91 have it
     licence = licence or metadata.get("license", "unknown")[:200]
     size, axes = _input(session, metadata)
     layout = Layout(size=size, axes=axes, decoder="yolo", categories=("any",), licence=licence)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from viper.errors import ToolError
 from viper.models.vision.colors import color_named
@@ -42,13 +41,6 @@ class UnknownPhraseError(ToolError):
         super().__init__(f"the detector knows no {phrase!r}; {advice}")
 
 
-class Named(NamedTuple):
-    """What a phrase names: indices of categories, and the color before the noun or None."""
-
-    indices: list[int]
-    color: str | None
-
-
 class Vocabulary:
     """Categories of a detector with the other words for them.
 
@@ -74,8 +66,9 @@ class Vocabulary:
         self._indices = {word.lower(): indices for word, indices in words.items()}
         self._singular = {_forms(word)[-1]: word for word in reversed(self._indices)}
 
-    def named(self, phrase: str) -> Named:
-        """Return what a phrase names, such as ``the red cars``.
+    def named(self, phrase: str) -> tuple[list[int], str | None]:
+        """Return what a phrase such as ``the red cars`` names: indices of categories, and the color
+        before the noun or None.
 
         Raises:
             UnknownPhraseError: it names no category; the message has the nearest words.
@@ -86,7 +79,7 @@ class Vocabulary:
         color = color_named(words[0]) if len(words) > 1 else None
         for start in range(1 + bool(color)):
             if indices := self._find(words[start:]):
-                return Named(list(indices), color if start else None)
+                return list(indices), color if start else None
         parts = {form for word in words for form in _forms(word)}
         sharing = [word for word in self._indices if parts & {*word.split()}]
         sharing.sort(key=lambda word: (word not in parts, len(word)))

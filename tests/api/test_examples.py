@@ -42,6 +42,7 @@ ANSWERS: dict[str, Any] = {
     "select_answer": "two",
     "process_guesses": "maps",
     "ocr": "MK 17",
+    "find_like": BOXES,
     "image_search": ["Velora: a lamp"],
     "text_search": ["Velora: founded in 1893"],
     **dict.fromkeys(("color_pop", "blur_background", "replace", "put_emoji", "tag"), IMAGE),
@@ -71,6 +72,7 @@ NOTHING: dict[str, Any] = {
     **dict.fromkeys(("components", "contours"), []),
     **dict.fromkeys(("exists", "verify_property"), False),
     "locate_event": [0, 0],
+    "find_like": [],
     "ocr": "",
 }
 """Answers of tools that find nothing."""

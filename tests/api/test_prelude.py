@@ -23,7 +23,7 @@ MODULES = """
     CROP_AHEAD CROP_AHEADOF COLORPOP BGBLUR EMOJI TAG
 """
 
-KNOWLEDGE = "ocr image_search text_search"
+KNOWLEDGE = "ocr image_search text_search find_like"
 
 DOCUMENTS = " lines find_text value_right_of value_below dates amounts sums "
 

@@ -76,6 +76,21 @@ def test_options_are_repeated_fields_and_may_hold_semicolons() -> None:
     assert (got["answer"], got["choice_index"]) == ("c; d", 1)
 
 
+MARKED = """def execute_command(image, marked):
+    return marked[1].left
+"""
+
+
+def test_marked_boxes_are_repeated_fields() -> None:
+    with served(MARKED) as server:
+        got = server.run("which of these?", like=["1,2,30,40", "50,5,60,20"]).json()
+        cut = server.run("which of these?", like="50,5,600,20")
+        five = server.run("which of these?", like=["1,2,30,40"] * 5)
+    assert got["answer"] == 50
+    assert cut.status_code == 400 and "100 x 60 pixels" in cut.text
+    assert five.status_code == 400 and "like" in five.text
+
+
 def test_several_pictures() -> None:
     program = "def execute_command(image_list):\n    return len(image_list) == 3\n"
     with served(program) as server:

@@ -90,6 +90,8 @@ class MarkedStrategy:
 
     name = "marked"
     writes_programs = True
+    # the examples say what to look for: no word of the query needs to be known
+    searches_texts = True
 
     @staticmethod
     def answers(query: Query) -> bool:

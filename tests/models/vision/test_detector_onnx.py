@@ -170,7 +170,7 @@ def test_a_missing_file_and_a_missing_layout_are_one_line(tmp_path: Path) -> Non
         ({"size": [96, 96, 96]}, "size"),
         ({"decoder": "eval"}, "decoder"),
         ({"fill": 300}, "0 to 255"),
-        ({"std": [1.0, 0.0, 1.0]}, "std not 0"),
+        ({"std": [1.0, 0.0, 1.0]}, "std: expected no 0"),
         ({"scale": float("inf")}, "finite"),
         ({"categories": []}, "categories"),
         ({"categories": ["cat", "cat", "dog"]}, "each name once"),

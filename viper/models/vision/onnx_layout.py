@@ -84,18 +84,18 @@ class Layout:
         names = [name for name in self.categories if name]
         listed = {*self.synonyms, *(each for union in self.unions.values() for each in union)}
         numbers = (self.scale, *self.mean, *self.std)
-        for holds, expected in (
-            (all(LEAST_SIDE <= side <= MOST_SIDE for side in self.size),
-             f"size: expected {LEAST_SIDE} to {MOST_SIDE} pixels"),
-            (0 <= self.fill <= 255, "fill: expected 0 to 255"),
-            (all(map(math.isfinite, numbers)) and all(self.std),
-             "scale, mean and std: expected finite numbers, std not 0"),
-            (1 <= len(names) <= MOST_CATEGORIES, f"categories: expected 1 to {MOST_CATEGORIES}"),
-            (len(names) == len({*names}), "categories: expected each name once"),
-            (listed <= {*names, "*"}, "synonyms and unions: expected names of categories"),
-        ):  # fmt: skip
-            if not holds:
-                raise UsageError(expected)
+        sides = all(LEAST_SIDE <= side <= MOST_SIDE for side in self.size)
+        checks = {
+            f"size: expected {LEAST_SIDE} to {MOST_SIDE} pixels": sides,
+            "fill: expected 0 to 255": 0 <= self.fill <= 255,
+            "scale, mean and std: expected finite numbers": all(map(math.isfinite, numbers)),
+            "std: expected no 0": all(self.std),
+            f"categories: expected 1 to {MOST_CATEGORIES}": 1 <= len(names) <= MOST_CATEGORIES,
+            "categories: expected each name once": len(names) == len({*names}),
+            "synonyms and unions: expected names of categories": listed <= {*names, "*"},
+        }
+        if wrong := [expected for expected, holds in checks.items() if not holds]:
+            raise UsageError(wrong[0])
 
     @property
     def vocabulary(self) -> Vocabulary:

@@ -230,7 +230,7 @@ def _auto(value: Any, query: Query, media: Media) -> Answer | Failure:
 
 
 # Confidence of a field whose line was read with certainty: candidates agree, there is one, or they
-# disagree. In 50 receipts for development 54 of 54 and 69 of 87 were right: (right + 1) / (all + 2).
+# disagree. In 50 receipts for development 54 of 54 and 69 of 87 were right: (right + 1)/(all + 2).
 # Too few disagreed to tell, 6, so that either of two candidates may be right.
 AGREED, ALONE, DISAGREED = 0.98, 0.79, 0.5
 

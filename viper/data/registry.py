@@ -36,7 +36,6 @@ DATASETS = Registry(
         "blink": "viper.data.parquet:BLINK",
         "cvbench": "viper.data.parquet:CVBENCH",
         "coco": "viper.data.coco:COCO",
-        "everyday": "viper.data.everyday:EVERYDAY",
         "receipts": "viper.data.receipts:RECEIPTS",
         "hub:lmms-lab/RefCOCO": "viper.data.hub:REFCOCO",
         "hub:lmms-lab/RefCOCOplus": "viper.data.hub:REFCOCO_PLUS",

@@ -17,7 +17,6 @@ import numpy as np
 from viper.data.coco_file import CocoFile
 from viper.data.source import SourceFile
 from viper.errors import UsageError
-from viper.evaluate.detection import average_precision
 from viper.evaluate.intervals import OverSeeds
 from viper.models.media import read_picture
 from viper.models.vision.boxes import MIN_SCORE, NMS_IOU
@@ -25,6 +24,7 @@ from viper.models.vision.detector_onnx import OnnxDetector, open_session
 from viper.models.vision.roles import Pixels
 from viper.storage.files import write_file
 from viper_lab.papers.result import Claim, TableCell
+from viper_lab.photographs.average_precision import average_precision
 from viper_lab.photographs.job import DEVELOPMENT, ELSEWHERE, Measured, PhotographJob
 
 # Difference of average precision that rounding and the order of equal scores may make.

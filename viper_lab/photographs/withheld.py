@@ -25,7 +25,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from viper.agreement import is_correct
-from viper.data.everyday import EVERYDAY
 from viper.data.sample import DatasetSpec, Sample
 from viper.data.source import SourceFile
 from viper.evaluate.intervals import Estimate, share
@@ -35,6 +34,7 @@ from viper.models.llm.scripted import ScriptedLLM
 from viper.reasoner import Reasoner
 from viper.storage.json_lines import append_line, read_lines
 from viper.strategies.base import Components
+from viper_lab.datasets.everyday import EVERYDAY
 from viper_lab.papers.result import Claim, TableCell, in_percent
 from viper_lab.photographs.job import Measured, PhotographJob
 

@@ -16,11 +16,11 @@ import pytest
 from tests.evaluate.official import real
 from tests.strategies.bench import Bench
 from viper.api.sets import api_set
-from viper.data.everyday import EVERYDAY
 from viper.data.sample import Sample
 from viper.data.source import SourceFile
 from viper.errors import UsageError
 from viper.models.domain import Domain
+from viper_lab.datasets.everyday import EVERYDAY
 from viper_lab.papers.result import Claim
 from viper_lab.photographs import withheld
 from viper_lab.photographs.job import PhotographJob

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from viper.errors import DataError
-from viper.evaluate.detection import average_precision
+from viper_lab.photographs.average_precision import average_precision
 
 BOXES = {1: (10.0, 10.0, 50.0, 60.0), 2: (20.0, 30.0, 90.0, 70.0)}
 

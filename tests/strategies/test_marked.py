@@ -89,3 +89,10 @@ def test_a_stored_query_keeps_its_marks_and_an_old_one_has_none() -> None:
 def test_options_keep_boxes_when_they_are_changed() -> None:
     options = RunOptions(like=["1,2,3,4"]).changed(task="tag")
     assert options.like == ((1.0, 2.0, 3.0, 4.0),)
+
+
+def test_checks_move_the_marks_with_the_picture() -> None:
+    with Bench([]) as bench:
+        result = bench.reasoner.run(smear(), "how many of these?", like=LIKE, checks=True)
+    assert [check.name for check in result.trace.checks][:2] == ["mirrored", "brighter"]
+    assert all(check.passed for check in result.trace.checks)

@@ -92,7 +92,9 @@ def mirrored(query: Query, media: Media, answer: Answer, trial: Trial) -> Varian
     if isinstance(value, str):
         value = _opposite(value, _SIDES)
     expected = replace(answer, value=value, box=box)
-    return Variant("mirrored", _reworded(query, _SIDES), flipped, expected)
+    like = tuple((width - x1, y0, width - x0, y1) for x0, y0, x1, y1 in query.like)
+    asked = replace(_reworded(query, _SIDES), like=like)
+    return Variant("mirrored", asked, flipped, expected)
 
 
 def brighter(query: Query, media: Media, answer: Answer, trial: Trial) -> Variant:
@@ -126,7 +128,8 @@ def cropped(query: Query, media: Media, answer: Answer, trial: Trial) -> Variant
     box = answer.box
     if box is not None:
         box = (box[0] - x0, box[1] - y0, box[2] - x0, box[3] - y0)
-    return Variant("cropped", query, part, replace(answer, box=box))
+    like = tuple((a - x0, b - y0, c - x0, d - y0) for a, b, c, d in query.like)
+    return Variant("cropped", replace(query, like=like), part, replace(answer, box=box))
 
 
 def edited(query: Query, media: Media, answer: Answer, trial: Trial) -> Variant | None:
@@ -164,7 +167,7 @@ def harmless(query: Query, media: Media, answer: Answer, trial: Trial) -> Iterat
     """
     seen = mirrored(query, media, answer, trial)
     names_side = _SIDES.search(trial.program) or "horizontal" in trial.program
-    if seen is not None and seen.query == query and not names_side:
+    if seen is not None and seen.query.text == query.text and not names_side:
         yield seen
     others = (brighter(query, media, answer, trial), cropped(query, media, answer, trial))
     yield from (each for each in others if each is not None)

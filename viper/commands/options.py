@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from viper.tuning.wiring import Data
 
 PROGRAMS, EXAMPLES, LIMITS, WORKERS = "Programs", "Examples", "Limits", "Workers"
-MACHINE, OUTPUT = "Models and machine", "Output"
+MACHINE, OUTPUT, QUERY = "Models and machine", "Output", "Query"
 
 
 class Option(click.Option):
@@ -323,7 +323,7 @@ api_option: Decorator = click.option("--api", cls=Option, section=PROGRAMS, type
 
 
 fields_option: Decorator = click.option("--schema", "fields", cls=Option, default="",
-    section=OUTPUT, metavar="NAME:TYPE,…",
+    section=QUERY, metavar="NAME:TYPE,…",
     help="Fields to read from a document, as total:money,date:date,company:text. Types: text, "
     "money, number, date. Sets the task to extract.")
 

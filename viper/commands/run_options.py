@@ -109,7 +109,7 @@ class QueryOptions(cli.ProfileChoice):
     choices: tuple[str, ...] = cli.option("--options",
         help='Candidate answers: "a; b; c", or the option repeated. Sets the task to choice.')
     task: str = cli.option("--task", default="auto", help=f"Task of the query: {', '.join(TASKS)}.")
-    like: tuple[str, ...] = cli.option("--like", metavar="X0,Y0,X1,Y1",
+    like: tuple[str, ...] = cli.option("--like", metavar="X0,Y0,X1,Y1", section=cli.QUERY,
         help="Box of an example, in pixels from the top-left corner; up to four. Ask for 'these', "
              "or use the argument marked in a program.")
     fields: str = cli.given_by(cli.fields_option, "")

@@ -1,0 +1,2 @@
+import time
+from viper.sandbox import *

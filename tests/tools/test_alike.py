@@ -16,7 +16,8 @@ from viper.models.vision.boxes import overlaps
 from viper.models.vision.roles import Detection, Pixels
 from viper.sandbox import Ref
 from viper.schema import Box, PixelBox
-from viper.tools.alike import MAX_WINDOWS, _windows, find_alike
+from viper.tools import alike
+from viper.tools.alike import LARGEST, MAX_WINDOWS, _windows, find_alike
 from viper.tools.models import ModelSet
 from viper.tools.settings import ThresholdSchedule, ToolSettings
 from viper.tools.toolbox import Toolbox
@@ -72,6 +73,43 @@ def test_things_of_the_examples_kind_come_first() -> None:
 def test_windows_are_bounded_by_longer_steps() -> None:
     windows = _windows((3000, 4000), np.array([10.0, 10.0], np.float32))
     assert MAX_WINDOWS / 2 < len(windows) < 1.2 * MAX_WINDOWS
+
+
+def test_pictures_of_large_examples_are_shrunk_and_smoothed_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    smoothed: list[tuple[int, ...]] = []
+    monkeypatch.setattr(
+        alike.cv2,
+        "GaussianBlur",
+        lambda lab, *more: smoothed.append(lab.shape) or cv2.GaussianBlur(lab, *more),
+        raising=False,
+    )
+    large = cv2.resize(smear(), None, fx=10, fy=10)
+    boxes = find_alike(large, large, 10 * np.array([around(SPOTS[0])], np.float32))
+    assert smoothed == [(round(1600 * LARGEST / 280), round(2400 * LARGEST / 280), 3)]
+    best = np.array([each.box for each in boxes[:5]], np.float32)
+    truth = 10 * np.array([around(spot) for spot in SPOTS], np.float32)
+    assert (overlaps(truth, best).max(1) > 0.5).all()
+    other = find_alike(smear(), smear().copy(), np.array([around(SPOTS[0])], np.float32))
+    assert len(smoothed) == 3 and len(other) >= 5
+
+
+def test_a_picture_smaller_than_the_examples_has_nothing_alike() -> None:
+    assert find_alike(smear()[:3], smear(), np.array([[0, 0, 150, 150]], np.float32)) == []
+
+
+def test_of_many_boxes_the_likeliest_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alike, "MAX_BOXES", 2)
+    assert 1 <= len(find_alike(smear(), smear(), np.array([around(SPOTS[0])], np.float32))) <= 2
+
+
+def test_a_side_that_opencv_cannot_map_is_refused() -> None:
+    wide = np.zeros((20, 33_000, 3), np.uint8)
+    with pytest.raises(ToolError, match="33000 x 20 pixels.*expected sides below 32,767"):
+        find_alike(wide, wide, np.array([[0, 0, 10, 10]], np.float32))
+    wide = np.zeros((200, 33_000, 3), np.uint8)
+    assert find_alike(wide, wide, np.array([[0, 0, 190, 190]], np.float32)) is not None
 
 
 def test_the_tool_returns_examples_first_and_no_other_kind() -> None:

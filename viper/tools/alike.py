@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from viper.errors import ToolError
 from viper.models.libraries import cv2
 from viper.models.vision.boxes import clip_corners, overlaps, suppress
 from viper.models.vision.roles import Detection, Floats, Mask, Pixels
@@ -27,8 +28,16 @@ from viper.schema import PixelBox
 FACTORS = (0.8, 1.0, 1.25)
 
 # Steps of a window within its own side; fewer lose cells, more only cost time. In a picture with
-# more windows than the second number the steps grow, which bounds time (3 s) and memory.
-STEPS, MAX_WINDOWS = 6, 40_000
+# more windows than the second number the steps grow: describing so many takes 2 s. Of those the
+# likeliest are compared for near copies, which takes time for each pair.
+STEPS, MAX_WINDOWS, MAX_BOXES = 6, 40_000, 10_000
+
+# Pixels of an example's longer side; pictures of larger ones are shrunk, since a description has
+# CELLS * CELL samples a side and smoothing takes time with the size. Of bccd 95 % of the cells are smaller.
+LARGEST = 160
+
+# Sides from here on OpenCV does not map.
+_MAX_SIDE = 32_767
 
 # A window is described together with a quarter of its side around it, for the background tells a
 # whole thing from a part: CELLS x CELLS cells of CELL x CELL pixels, edges in so many DIRECTIONS.
@@ -65,18 +74,29 @@ def find_alike(picture: Pixels, source: Pixels, examples: Floats) -> list[Detect
     Args:
         picture, source: uint8 [H, W, 3], RGB; the examples are parts of the source.
         examples: float32 [M, 4], (x0, y0, x1, y1) in pixels from the top-left corner.
+
+    Raises:
+        ToolError: a side of a picture is too long, even shrunk.
     """
-    size, sides = picture.shape[:2], examples[:, 2:] - examples[:, :2]
+    scale = min(1.0, LARGEST / float((examples[:, 2:] - examples[:, :2]).max()))
+    examples = examples * np.float32(scale)
+    sides = examples[:, 2:] - examples[:, :2]
     # Details below a 45th of an example are noise of the camera.
     noise = max(0.5, float(np.sqrt(sides.prod(1)).mean()) / 45)
-    lab, models = _lab(picture, noise), _described(_lab(source, noise), examples)
-    windows = _windows(size, np.exp(np.log(sides).mean(0)))
+    marked = _lab(source, scale, noise)
+    lab = marked if picture is source else _lab(picture, scale, noise)
+    models = _described(marked, examples)
+    windows = _windows(lab.shape[:2], np.exp(np.log(sides).mean(0)))
+    if not len(windows):
+        return []  # the examples are larger than the picture
     scores = [
         _likeness(_described(lab, part), models, np.log(part[:, 2:] - part[:, :2]), np.log(sides))
         for part in np.split(windows, range(_CHUNK, len(windows), _CHUNK))
     ]
-    boxes = clip_corners(windows, size)
-    return suppress(boxes, np.concatenate(scores), "find_like", OVERLAP)
+    likeness = np.concatenate(scores)
+    best = np.argsort(-likeness, kind="stable")[:MAX_BOXES]
+    boxes = clip_corners(windows[best] / scale, picture.shape[:2])
+    return suppress(boxes, likeness[best], "find_like", OVERLAP)
 
 
 def with_examples(found: Sequence[Detection], examples: Sequence[PixelBox]) -> list[Detection]:
@@ -90,8 +110,16 @@ def with_examples(found: Sequence[Detection], examples: Sequence[PixelBox]) -> l
     return [*(Detection(box, 1.0) for box in examples), *others]
 
 
-def _lab(picture: Pixels, noise: float) -> Floats:
-    """Return (L, a, b) / 100 of a picture, float32 [H, W, 3], smoothed."""
+def _lab(picture: Pixels, scale: float, noise: float) -> Floats:
+    """Return (L, a, b) / 100 of a picture, float32 [H, W, 3], shrunk and smoothed."""
+    height, width = (max(1, round(side * scale)) for side in picture.shape[:2])
+    if max(height, width) >= _MAX_SIDE:
+        raise ToolError(
+            f"find_like cannot search a picture of {width} x {height} pixels; expected sides "
+            f"below {_MAX_SIDE:,}: cut the picture up"
+        )
+    if scale < 1:
+        picture = cv2.resize(picture, (width, height), interpolation=cv2.INTER_AREA)  # type: ignore[assignment]
     lab = cv2.cvtColor(picture.astype(np.float32) / 255, cv2.COLOR_RGB2LAB) / 100
     return cv2.GaussianBlur(lab, (0, 0), noise)  # type: ignore[return-value]
 

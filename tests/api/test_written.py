@@ -15,6 +15,14 @@ from viper.errors import UnknownNameError, UsageError
         ("RM33. 90", ["33.90"]),
         ("-RM 0.02", ["-0.02"]),
         ("RM -0.02", ["-0.02"]),
+        ("(5.00)", ["-5.00"]),
+        ("($ 5.00)", ["-5.00"]),
+        ("(tax 5.00)", ["5.00"]),
+        ("5.00-", ["-5.00"]),
+        ("5.00- SR", ["-5.00"]),
+        ("−5.00", ["-5.00"]),
+        ("3.00-5.00", ["3.00", "5.00"]),
+        ("3.00- 5.00", ["3.00", "5.00"]),
         ("1,007.50", ["1007.50"]),
         ("1.007,50", ["1007.50"]),
         ("12,50", ["12.50"]),
@@ -70,6 +78,27 @@ def test_a_text_is_read_by_the_type_of_its_field() -> None:
     assert typed("money", "12 pieces") is None and typed("money", "none") is None
     assert typed("number", "12 pieces") == "12" and typed("number", "x") is None
     assert typed("date", "on 01/02/2019") == "2019-02-01" and typed("date", "9.00") is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        ("number", "Quantity: 12,500", "12500"),
+        ("number", "Mileage: 1,234.50 km", "1234.50"),
+        ("number", "1,2,3", "1"),
+        ("number", "at -5 degrees", "-5"),
+        ("number", "A-5", "5"),
+        ("money", "12,500", "12500"),
+        ("money", "(5)", "-5"),
+        ("money", "5-", "-5"),
+        ("money", "-$5", "-5"),
+        ("money", "5,-", "5"),
+        ("money", "12.50%", None),
+        ("money", "12 %", None),
+    ],
+)
+def test_numbers_keep_their_thousands_and_signs(kind: str, text: str, value: str | None) -> None:
+    assert typed(kind, text) == value
 
 
 def test_fields_have_a_name_and_a_known_type() -> None:

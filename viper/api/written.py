@@ -22,15 +22,23 @@ FIELD_TYPES = ("text", "money", "number", "date")
 # A form with more fields than this is several documents.
 MAX_FIELDS = 32
 
+CURRENCY = "(?:RM|MYR|SGD|USD|EUR|GBP|[$€£])"
+
 # Two decimals tell an amount from counts, times and codes. Text recognition puts spaces around the
-# point. A percentage is no amount, nor is a part of a longer number, date or time.
+# point. A percentage is no amount, nor is a part of a longer number, date or time. Accounts write
+# negative amounts in parentheses or with the minus behind, unless that is the dash of a range.
 _AMOUNT = re.compile(
-    r"(?<![0-9.,:/])(?P<minus>-?)\s?(?:RM|MYR|SGD|USD|EUR|GBP|[$€£])?\s?(?P<inner>-?)(?P<whole>"
+    rf"(?<![0-9.,:/])(?P<open>\(\s?)?(?P<minus>[-−]?)\s?{CURRENCY}?\s?(?P<inner>[-−]?)"
+    r"(?P<whole>"
     r"[0-9]{1,3}(?:,[0-9]{3}){1,3}(?=\s?\.)|[0-9]{1,3}(?:\.[0-9]{3}){1,3}(?=\s?,)|[0-9]{1,12})"
-    r"\s?[.,]\s?(?P<cents>[0-9]{2})(?![0-9]|[.,:/][0-9]|\s?%)",
+    r"\s?[.,]\s?(?P<cents>[0-9]{2})(?![0-9]|[.,:/][0-9]|\s?%)"
+    r"(?:(?P<after>[-−])(?![-\w$€£]|\s*[0-9])|(?(open)(?P<close>\s?\))))?",
     re.IGNORECASE,
 )
-_NUMBER = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?")
+_NUMBER = re.compile(
+    r"(?P<minus>(?<!\w)[-−])?"
+    r"(?P<digits>(?:[0-9]{1,3}(?:,[0-9]{3}){1,4}(?![0-9])|[0-9]{1,15})(?:\.[0-9]{1,15})?)"
+)
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAY, _MONTH, _NAME = r"(?P<day>[0-9]{1,2})", r"(?P<month>[0-9]{1,2})", r"(?P<name>[a-z]{3,9})"
 _YEAR, _MARK, _SAME = r"(?P<year>(?:19|20)[0-9]{2})", r"(?P<mark>\s?[-/.]\s?)", r"(?P=mark)"
@@ -48,7 +56,7 @@ _DATES = (
 def amounts_in(text: str) -> Iterator[Written]:
     """Yield the amounts of money in a line, from left to right."""
     for match in _AMOUNT.finditer(text):
-        minus = "-" if match["minus"] or match["inner"] else ""
+        minus = "-" if any(match[at] for at in ("minus", "inner", "after", "close")) else ""
         whole = re.sub("[,.]", "", match["whole"]).lstrip("0") or "0"
         yield (f"{minus}{whole}.{match['cents']}", *match.span())
 
@@ -81,9 +89,17 @@ def typed(kind: str, text: str) -> str | None:
         values = amounts_in(text) if kind == "money" else dates_in(text)
         if (value := next(values, None)) or kind == "date":
             return value and value[0]
-    number = _NUMBER.search(text)
-    is_alone = number and not re.search(r"\w", text.replace(number[0], ""))
-    return number[0] if number and (is_alone or kind == "number") else None
+    if not (number := _NUMBER.search(text)):
+        return None
+    minus = bool(number["minus"])
+    if kind == "money":
+        around = text[: number.start("digits")] + text[number.end("digits") :]
+        if re.search(r"[\w%]", around):
+            return None
+        minus = bool(
+            re.search(r"(?<![.,])[-−]|\(.*\)", around)
+        )  # the dash of "5,-" is for no cents
+    return "-" * minus + number["digits"].replace(",", "")
 
 
 def field_types(fields: Sequence[str]) -> Mapping[str, str]:

@@ -78,6 +78,21 @@ def test_a_value_stands_after_its_label_or_right_of_it() -> None:
     assert document.texts("value_right_of", line) == ["RM"]
 
 
+@pytest.mark.parametrize(
+    ("row", "value"),
+    [
+        ("Refund: -5.00", "-5.00"),
+        ("Refund -$5.00", "-$5.00"),
+        ("Refund - 5.00", "5.00"),
+        ("Refund-5.00", "5.00"),
+        ("Refund ----5.00", "5.00"),
+        ("Refund .... -RM 5.00", "-RM 5.00"),
+    ],
+)
+def test_a_minus_belongs_to_its_number_and_a_dash_to_neither(row: str, value: str) -> None:
+    assert Document(row).texts("value_right_of", "refund") == [value]
+
+
 def test_a_value_stands_below_its_label_not_in_another_column_nor_far_away() -> None:
     document = Document("Name | Amount", "Tea | 4.00", "", "", "", "Far", "")
     assert document.texts("value_below", "amount") == ["4.00"]

@@ -16,7 +16,7 @@ from typing import Any
 from viper.api.image_patch import ImagePatch
 from viper.api.registry import routine
 from viper.api.runtime import text as text_of
-from viper.api.written import Written, amounts_in, dates_in, typed
+from viper.api.written import CURRENCY, Written, amounts_in, dates_in, typed
 
 _TASKS, API = ("ground", "question", "statement", "extract"), "photo"
 
@@ -25,6 +25,9 @@ _ALIKE = str.maketrans("01|!i58", "ollllsb")
 
 # Longer words are no label. From the second length on one letter may be wrong or missing.
 _LONGEST_LABEL, _TOLERANT = 60, 5
+
+# What may stand between a label and its value, but not the minus of a number.
+_BETWEEN = re.compile(rf"(?:[ :.=_*]|(?<=[\w-])-|-(?!(?:{CURRENCY}\s?)?[0-9]))*", re.IGNORECASE)
 
 # A value stands at most this many heights of its label below it.
 _BELOW = 3.0
@@ -230,7 +233,8 @@ def _labels(
     pattern = re.compile(r"(?<![^\W_])(?:" + "|".join(map(r"\W*".join, forms)) + ")")
     for line in written:
         if match := pattern.search(line.label.lower().translate(_ALIKE)):
-            rest = line.label[match.end() :].lstrip(" :.=-_*")
+            between = _BETWEEN.match(line.label, match.end())
+            rest = line.label[between.end() if between else match.end() :]
             end = len(line.label)
             yield line, [_part(line, rest, end - len(rest), end)] if rest else []
 

@@ -121,6 +121,9 @@ def test_only_an_order_of_events_without_direction_is_reversed(
         ("how many on the left?", "return len(found)", False),
         ("which?", "return min(found, key=lambda p: p.horizontal_center)", False),
         ("which?", "return found[0].left", False),
+        ("which?", "return sort_patches_left_to_right(found)[0].label", False),
+        ("which?", "return get_patch_right_of(found[0]).label", False),
+        ("how many?", "return len(image_patch.crop(0, 0, 50, 60).find('cube'))", False),
     ],
 )
 def test_a_program_about_sides_is_not_run_on_a_mirrored_picture(

@@ -163,10 +163,11 @@ RELATIONS: Sequence[Relation] = (mirrored, brighter, cropped, edited, reversed_i
 def harmless(query: Query, media: Media, answer: Answer, trial: Trial) -> Iterator[Variant]:
     """Yield variants to which the very program of a trial must give the expected answer.
 
-    A mirror changes what a program finds that names a side, in its query or in its code.
+    A mirror changes what a program finds that names a side, in its query or in its code: also as
+    part of a name (``get_patch_left_of``) or by the coordinates of a crop.
     """
     seen = mirrored(query, media, answer, trial)
-    names_side = _SIDES.search(trial.program) or "horizontal" in trial.program
+    names_side = re.search(r"left|right|horizontal|crop\s*\(", trial.program, re.IGNORECASE)
     if seen is not None and seen.query.text == query.text and not names_side:
         yield seen
     others = (brighter(query, media, answer, trial), cropped(query, media, answer, trial))

@@ -146,6 +146,7 @@ def test_words_of_a_detector_are_known_where_they_stand_together(tmp_path: Path)
     assert unknown("Is there a fire hydrant, or are the people hot dogs?") == ("are",)
     assert unknown("is there a fire or a hot hydrant?") == ("fire", "hot", "hydrant")
     assert unknown("any persons? franks?") == ()
+    assert unknown("is there a fire hydrant's or the person’s or a dog's?") == ("dog's",)
 
 
 def test_an_exclamation_mark_excludes_one_inflection(tmp_path: Path) -> None:

@@ -179,7 +179,8 @@ class Domain:
             return ()
         words, unknown = _WORD.findall(text.lower().replace("’", "'")), dict[str, None]()
         while words:
-            count = self.vocabulary.starting(words) if self.vocabulary else 0
+            nouns = [word.removesuffix("'s") for word in words]
+            count = self.vocabulary.starting(nouns) if self.vocabulary else 0
             if not count:
                 base = words[0].partition("'")[0]
                 is_known = _stem(base) in self._stems and f"!{words[0]}" not in self._words

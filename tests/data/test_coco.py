@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -67,6 +68,26 @@ def test_a_clear_color_is_asked_for_in_its_own_split_alone(tmp_path: Path, read:
     Image.fromarray(pixels).save(root / "images" / "000000000005.jpg", quality=95)
     first = [one for one in read("coco", root, "all:color") if one.cluster == "5"]
     assert questions(first, "color") == {"What color is the dog?": "red"}
+
+
+@pytest.mark.parametrize(
+    ("box", "asked"),
+    [([-30, 2, 10, 9], False), ([90, 2, 10, 9], False), ([2, 70, 9, 9], False),
+     ([-5, -5, 20, 20], True), ([30, 20, 90, 90], True)],
+)  # fmt: skip
+def test_only_the_part_of_a_box_in_the_picture_has_a_color(
+    tmp_path: Path, read: Read, box: list[int], asked: bool
+) -> None:
+    root = miniature.coco(tmp_path)
+    file = root / "instances.json"
+    document = json.loads(file.read_text("utf-8"))
+    one = next(each for each in document["annotations"] if each["category_id"] == 16)
+    one["bbox"] = box
+    miniature.write_json(file, document)
+    pixels = np.full((30, 40, 3), (220, 20, 20), np.uint8)
+    Image.fromarray(pixels).save(root / "images" / "000000000008.jpg", quality=95)
+    bird = questions(read("coco", root, "all:color"), "color").get("What color is the bird?")
+    assert bird == ("red" if asked else None)
 
 
 def test_a_crowd_leaves_its_category_out_of_the_picture(tmp_path: Path, read: Read) -> None:

@@ -41,6 +41,7 @@ from viper.data.source import SourceFile
 from viper.models.media import read_picture
 from viper.models.vision.colors import COLORS, color_chances
 from viper.schema import PixelBox
+from viper.tools.crops import clip_box
 
 ORIGIN = "https://cocodataset.org/#download (2017 Train/Val annotations)"
 PICTURES = "https://cocodataset.org/#download (2017 Train and Val images)"
@@ -140,7 +141,10 @@ def _largest(scene: _Scene) -> Iterator[_Question]:
 def _color(scene: _Scene) -> Iterator[_Question]:
     pixels = read_picture(scene.path)
     for category in scene.single:
-        x0, y0, x1, y1 = (int(side) for side in scene.boxes[category][0])
+        box = clip_box(scene.boxes[category][0], *pixels.shape[1::-1])
+        if box[0] == box[2] or box[1] == box[3]:
+            continue  # it lies outside the picture, whatever size the file states
+        x0, y0, x1, y1 = map(int, box)
         shares = color_chances(pixels[y0 : y1 + 1, x0 : x1 + 1])[1]
         if shares.max() >= CLEAR_COLOR:
             text = f"What color is the {scene.names[category]}?"

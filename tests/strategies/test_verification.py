@@ -187,8 +187,10 @@ def test_a_program_that_reads_writing_has_no_checks() -> None:
 
 def test_a_budget_that_ends_a_check_is_no_disagreement() -> None:
     program = COUNT.replace("return len", "llm_query('one?'); return len")
-    with Bench([program]) as bench:
-        trace = bench.reasoner.run(
-            picture(), "how many cubes are there?", checks=True, max_seconds=1e-9
-        ).trace
-    assert not [check for check in trace.checks if not check.passed]
+    with Bench(["two"] * 10) as bench:
+        context, _ = bench.reasoner.context(picture(), "what?", RunOptions())
+        trial = bench.reasoner.execute(program, picture()).trace.trials[0]
+        spent = replace(context, settings=replace(context.settings, max_seconds=1e-9))
+        assert agreement(bench.reasoner.components, spent, trial) == ()
+        checks = agreement(bench.reasoner.components, context, trial)
+    assert [check.name for check in checks] == CHANGES

@@ -33,7 +33,8 @@ FACTORS = (0.8, 1.0, 1.25)
 STEPS, MAX_WINDOWS, MAX_BOXES = 6, 40_000, 10_000
 
 # Pixels of an example's longer side; pictures of larger ones are shrunk, since a description has
-# CELLS * CELL samples a side and smoothing takes time with the size. Of bccd 95 % of the cells are smaller.
+# CELLS * CELL samples a side and smoothing takes time with the size. Of the cells of bccd 95 % are
+# smaller.
 LARGEST = 160
 
 # Sides from here on OpenCV does not map.

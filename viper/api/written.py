@@ -96,9 +96,8 @@ def typed(kind: str, text: str) -> str | None:
         around = text[: number.start("digits")] + text[number.end("digits") :]
         if re.search(r"[\w%]", around):
             return None
-        minus = bool(
-            re.search(r"(?<![.,])[-−]|\(.*\)", around)
-        )  # the dash of "5,-" is for no cents
+        # The dash of "5,-" stands for no cents.
+        minus = bool(re.search(r"(?<![.,])[-−]|\(.*\)", around))
     return "-" * minus + number["digits"].replace(",", "")
 
 

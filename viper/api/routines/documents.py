@@ -27,7 +27,7 @@ _ALIKE = str.maketrans("01|!i58", "ollllsb")
 _LONGEST_LABEL, _TOLERANT = 60, 5
 
 # What may stand between a label and its value, but not the minus of a number.
-_BETWEEN = re.compile(rf"(?:[ :.=_*]|(?<=[\w-])-|-(?!(?:{CURRENCY}\s?)?[0-9]))*", re.IGNORECASE)
+_BETWEEN = re.compile(rf"^-*(?:[ :.=_*]|(?<=-)-|-(?!(?:{CURRENCY}\s?)?[0-9]))*", re.IGNORECASE)
 
 # A value stands at most this many heights of its label below it.
 _BELOW = 3.0
@@ -233,8 +233,7 @@ def _labels(
     pattern = re.compile(r"(?<![^\W_])(?:" + "|".join(map(r"\W*".join, forms)) + ")")
     for line in written:
         if match := pattern.search(line.label.lower().translate(_ALIKE)):
-            between = _BETWEEN.match(line.label, match.end())
-            rest = line.label[between.end() if between else match.end() :]
+            rest = _BETWEEN.sub("", line.label[match.end() :])
             end = len(line.label)
             yield line, [_part(line, rest, end - len(rest), end)] if rest else []
 

@@ -580,7 +580,7 @@ def evaluation_of(name: str, choice: Any, split: str | None = None, **more: Any)
     ids = read_ids(choice.ids) if getattr(choice, "ids", None) else ()
     metric(data_set(name).metric)  # a wrong name ends here, before models load
     folder = getattr(choice, "programs", None)
-    if folder is not None:
+    if isinstance(folder, Path):  # learn writer has a number of this name
         files = sorted(folder.glob("*.py"))
         if not files:
             raise UsageError(f"--programs {folder}: no file KIND.py, as count.py")

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from viper.errors import UsageError
 from viper.models.media import Media
-from viper.schema import PixelBox, Query
-from viper.strategies.base import Components, Conclusion, RunContext, Trials
+from viper.schema import PixelBox, Query, Trial
+from viper.strategies.base import Components, RunContext
 from viper.strategies.program import Generation, run_program
 from viper.tools.tool_functions import MAX_EXAMPLES
 
@@ -109,8 +109,7 @@ class MarkedStrategy:
             return False
         return query.task != "question" or bool(points["counts"])
 
-    def trials(self, components: Components, context: RunContext) -> Trials:
+    def trials(self, components: Components, context: RunContext) -> Iterator[Trial]:
         """Run the program."""
         program = _PROGRAM.format(_VALUES[context.query.task])
         yield from run_program(components, context, Generation(program), accept_misfit=True)
-        return Conclusion()

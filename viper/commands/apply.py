@@ -118,7 +118,7 @@ def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
     profile = (
         profile_of(exported, options, options.trust) if exported else cli.open_profile(options)
     )
-    changes = run_changes(options.settings)
+    run_options = RunOptions(**run_changes(options.settings))
     bound_arenas()
     with ExitStack() as stack:
         components = profile.components()
@@ -135,7 +135,7 @@ def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
             [source.text for source in components.library.prelude().sources],
             decisive_tables(to_json(profile.document)),
             getattr(toolbox.soft_prompts, "fingerprint", ""),
-            *(each for each in changes.items() if each[1] is not None),
+            *run_options.changes.items(),
         ]
         fingerprint = hashlib.sha256(dumps(facts).encode()).hexdigest()[:16]
         listed = folder_samples(folder, query, fingerprint)
@@ -149,7 +149,6 @@ def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
         cli.fetch_models(profile)
         stack.enter_context(hint_to_go_on())
         media_cache = ComputeCache(options.workers + _READ_AHEAD, SHARED_MEDIA_BYTES)
-        run_options = RunOptions(**changes)
         runner = SampleRunner(reasoner, metric("answered"), run_options, media_cache, {"": code})
         engine = LocalEngine(runner, Bounds(options.workers))
         total, done = len(listed.samples), len(table.done())

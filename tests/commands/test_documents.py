@@ -137,3 +137,15 @@ def test_wrong_schemas_are_one_line(bench: Bench) -> None:
     line = ("apply", "extract", bench.receipts, "-o", bench.table, "--schema")
     assert "is a column of every table" in bench.refused(*line, "file:text")
     assert "type of a field" in bench.refused(*line, "total:mony")
+    assert "--schema total:money" in bench.refused(*line[:-1])
+
+
+def test_a_missing_document_is_named(bench: Bench) -> None:
+    typo = bench.receipts / "typo.png"
+    assert f"{typo}: no such file" in bench.refused("run", typo, "--schema", SCHEMA)
+
+
+def test_a_question_may_be_longer_than_a_file_name(bench: Bench) -> None:
+    picture = bench.receipts / "a.png"
+    code, out, err = bench.viper("run", picture, "the sum? " * 40, "--schema", SCHEMA)
+    assert (code, out) == (0, "total: 9.55; date: 2018-12-25\n"), err

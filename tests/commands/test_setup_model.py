@@ -351,9 +351,9 @@ def test_setup_names_the_file_to_fetch_where_no_hub_answers(
         raise ModelError("no hub")
 
     monkeypatch.setattr(setup, "check_hub", silent)
-    _, out, _ = viper(capsys, "setup")
-    assert "offline  fetch https://github.com/Megvii-BaseDetection" in out
-    assert out.count("setup model") == 1
+    code, out, _ = viper(capsys, "setup")
+    assert code == 1 and out.count("setup model") == 1
+    assert out.splitlines()[-1].startswith("offline  fetch https://github.com/Megvii-BaseDetection")
 
 
 def test_a_profile_with_a_layout_that_is_broken_is_one_line(

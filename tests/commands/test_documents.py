@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,16 @@ def test_apply_writes_fields_as_json_lines(bench: Bench) -> None:
     bench.apply()
     rows = [json.loads(line) for line in bench.table.read_text().splitlines()]
     assert [row["total"] for row in rows] == ["9.55", None]
+
+
+def test_fields_need_no_model_but_ocr(bench: Bench) -> None:
+    profile = bench.folder / "fake.toml"
+    text = profile.read_text().replace("tests.evaluate.fake_backends:Writer", "vllm")
+    profile.write_text(re.sub("detector = .*", 'detector = { backend = "onnx" }', text))
+    assert "vllm" in bench.refused("run", bench.receipts / "a.png", "how many?")
+    code, out, err = bench.viper("run", bench.receipts / "a.png", "--schema", SCHEMA)
+    assert (code, out) == (0, "total: 9.55; date: 2018-12-25\n"), err
+    assert bench.apply()[0] == 0 and bench.rows()[0]["total"] == "9.55"
 
 
 def test_a_pdf_is_one_row_whatever_its_pages(bench: Bench) -> None:

@@ -76,6 +76,23 @@ def test_the_layout_is_written_shown_and_registered(
     assert state.place == "folder" and state.size_bytes == path.stat().st_size
 
 
+def test_the_first_detector_makes_photo_lite_the_default(
+    tmp_path: Path, capsys: Capture, picture: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = YOLO.write(tmp_path / "tiny.onnx")
+    line = ("setup", "model", str(path), "--picture", picture)
+    monkeypatch.setenv("VIPER_PROFILE", "cpu")
+    code, out, _ = viper(capsys, *line)
+    assert code == 0 and "default" not in out and "--profile photo-lite" in out
+    monkeypatch.delenv("VIPER_PROFILE")
+    assert "photo-lite is now the default profile" in viper(capsys, *line)[1]
+    assert default_profile() == "photo-lite"
+    code, out, err = viper(capsys, "run", picture, "how many of these?", "--like", "16,8,80,72")
+    assert (code, out) == (0, "1\n"), err
+    (home / "config.toml").write_text('profile = "cpu"\n')
+    assert "default" not in viper(capsys, *line)[1] and default_profile() == "cpu"
+
+
 def test_eighty_categories_without_names_are_those_of_coco(tmp_path: Path, capsys: Capture) -> None:
     path = Graph(categories=80).write(tmp_path / "coco.onnx")
     assert viper(capsys, "setup", "model", str(path))[0] == 0

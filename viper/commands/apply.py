@@ -120,6 +120,8 @@ def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
     profile = (
         profile_of(exported, options, options.trust) if exported else cli.open_profile(options)
     )
+    if is_shipped:
+        profile = profile.with_ocr_alone()
     changes = run_changes(options.settings)
     bound_arenas()
     with ExitStack() as stack:

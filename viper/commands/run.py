@@ -122,6 +122,8 @@ def run(chosen: QueryOptions, media_and_query: tuple[str, ...]) -> int:
 
         show_prompt(profile, media, query, options)
         return EXIT_OK
+    if chosen.fields and chosen.strategy is None:
+        profile = profile.with_ocr_alone()
     with cli.open_reasoner(profile, many_queries=chosen.interactive and os.isatty(0)) as reasoner:
         if writes_programs:  # its processes start while the libraries of the models are imported
             reasoner.components.sandbox.start()

@@ -110,10 +110,15 @@ def set_up(name: str | None, *, check: bool, yes: bool, state: Path | None) -> i
         _ask(profile)
     else:
         click.echo("writer   none: viper exec and viper apply run your programs (OPENAI_API_KEY)")
+    make_default(name, state)
+    return EXIT_OK
+
+
+def make_default(name: str, state: Path | None) -> None:
+    """Write a profile as that of commands that name none, and say so."""
     path, quoted = config_file(state), name.replace("\\", "\\\\").replace('"', '\\"')
     write_file(path, f'profile = "{quoted}"\n')
-    click.echo(f"{profile.name} is now the default profile ({path}); --profile names another one")
-    return EXIT_OK
+    click.echo(f"{name} is now the default profile ({path}); --profile names another one")
 
 
 def _ask(profile: Profile) -> None:

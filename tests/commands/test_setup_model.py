@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -232,6 +233,20 @@ def test_a_new_detector_drops_the_calibration_of_another(
     other = YOLO.write(tmp_path / "other.onnx")
     assert viper(capsys, "setup", "model", str(other))[0] == 0
     assert "confidence" not in own.read_text() and "find_scope" in own.read_text()
+
+
+@pytest.mark.parametrize("changed", ["layout", "weights"])
+def test_a_changed_detector_of_the_same_name_drops_the_calibration(
+    changed: str, model: Path, capsys: Capture, home: Path
+) -> None:
+    own, beside = home / "profiles" / "photo-lite.toml", model.with_suffix(".toml")
+    own.write_text(own.read_text() + "\n[confidence.question]\nweights = [1.0]\n")
+    if changed == "layout":
+        beside.write_text(beside.read_text().replace('colors = "RGB"', 'colors = "BGR"'))
+    else:
+        replace(YOLO, box=(8, 8, 40, 40)).write(model)
+    assert viper(capsys, "setup", "model", str(model))[0] == 0
+    assert "confidence" not in own.read_text() and str(model) in own.read_text()
 
 
 def test_without_a_model_file_one_line_says_what_to_fetch(capsys: Capture, picture: str) -> None:

@@ -92,13 +92,14 @@ def model(
         click.echo(f"found    nothing in {picture.name}; try another with --picture")
     own = state_dir(state) / "profiles" / f"{PHOTO_LITE}.toml"
     document = tomlkit.parse(read_toml(own)[0]) if own.is_file() else tomlkit.document()
-    document["description"] = f"photographs offline, with {path.name}"
-    document["extends"] = PHOTO_LITE
+    # The id changes with the weights and the layout: a calibration is that of one detector.
+    description = f"photographs offline, with {detector.model_id}"
+    if document.get("description") != description:
+        document.pop("confidence", None)
+    document |= {"description": description, "extends": PHOTO_LITE}
     choice = {"backend": ONNX, "model": str(path)}
-    if document.get("roles", {}).get("detector") != choice:
-        document.pop("confidence", None)  # calibrated with another detector
-        document.setdefault("roles", tomlkit.table())["detector"] = choice
-        write_file(own, tomlkit.dumps(document))
+    document.setdefault("roles", tomlkit.table())["detector"] = choice
+    write_file(own, tomlkit.dumps(document))
     click.echo(f"profile  {PHOTO_LITE} uses it on this machine ({own}): --profile {PHOTO_LITE}")
     if not (config_file(state).exists() or os.environ.get("VIPER_PROFILE")):  # nothing was chosen
         make_default(PHOTO_LITE, state)

@@ -277,11 +277,6 @@ class Reasoner:
         conclusion = replace(conclusion, parts={**context.parts, **conclusion.parts})
         if settings.verify:
             conclusion = verify(self.components, context, conclusion)
-        elif settings.checks and getattr(strategy, "writes_programs", False):
-            chosen = conclusion.chosen
-            answering = answering_trial(trials) if chosen is None else trials[chosen]
-            checks = agreement(self.components, context, answering)
-            conclusion = replace(conclusion, checks=checks)
         if using is None and answering_trial(trials) is None:
             fallback = fall_back(self.components, context, len(trials))
             if fallback is not None:
@@ -329,11 +324,7 @@ class Reasoner:
         trials = list(
             run_program(self.components, context, Generation(program), accept_misfit=accept_misfit)
         )
-        conclusion = Conclusion()
-        if context.settings.checks:
-            checks = agreement(self.components, context, answering_trial(trials))
-            conclusion = replace(conclusion, checks=checks)
-        return self._result(context, reason, None, trials, started, conclusion)
+        return self._result(context, reason, None, trials, started, Conclusion())
 
     def patch(self, picture: Any) -> ImagePatch:
         """Return a picture as a patch, whose methods ask the models at once, without a program.
@@ -430,6 +421,12 @@ class Reasoner:
             chosen = max((i for i, each in enumerate(trials) if each.answer), default=None)
         answering = None if chosen is None else trials[chosen]
         answer = None if answering is None else answering.answer
+        settings, checks = context.settings, conclusion.checks
+        # Nobody verifies a given program: it has no rivals.
+        verified = settings.verify and strategy is not None
+        has_program = strategy is None or getattr(strategy, "writes_programs", False)
+        if settings.checks and has_program and not verified:
+            checks = agreement(self.components, context, answering)
         failures = [trial.failure for trial in trials if trial.correction != "fallback"]
         failure = failures[-1] if failures else conclusion.stopped
         warnings = warnings_of(
@@ -470,14 +467,12 @@ class Reasoner:
             examples_left_out=conclusion.examples_left_out,
             seed=context.settings.seed,
             warnings=warnings,
-            checks=conclusion.checks,
+            checks=checks,
             path=parts.pop("path", ()),
             turns=parts.pop("turns", ()),
             parts=parts,
         )
-        settings = context.settings
-        # Nobody verifies a given program: it has no rivals.
-        mode = mode_of(verify=settings.verify and strategy is not None, checks=settings.checks)
+        mode = mode_of(verify=verified, checks=settings.checks)
         trace = judged(trace, self.components.confidence, mode=mode, risk=settings.abstain)
         value = None
         if answering is not None and trace.answer is not None:

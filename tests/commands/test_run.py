@@ -361,7 +361,7 @@ def test_marked_examples_are_counted_without_a_program_writer() -> None:
     [
         (["145,32,290,77"], "192 x 144 pixels"),
         (["190,32,145,77"], "x0 < x1"),
-        (["1,2,3"], "expected x0,y0,x1,y1"),
+        (["1,2,3"], "expected a box, x0,y0,x1,y1"),
         (["1,2,30,40"] * 5, "5 boxes; at most 4"),
     ],
 )

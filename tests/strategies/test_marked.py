@@ -62,10 +62,10 @@ def test_a_program_of_the_user_gets_the_marks() -> None:
         ([(0, 0, 400, 20)], "240 x 160 pixels"),
         ([(-1, 0, 20, 20)], "240 x 160 pixels"),
         ([(30, 0, 20, 20)], "x0 < x1"),
-        (["1,2,3"], "'1,2,3'; expected x0,y0,x1,y1"),
-        (["a,b,c,d"], "expected x0,y0,x1,y1"),
+        (["1,2,3"], "'1,2,3': expected a box, x0,y0,x1,y1"),
+        (["a,b,c,d"], "expected a box"),
         ([("nan", 0, 1, 1)], "x0 < x1"),
-        ([7], "like is '7'"),
+        ([7], "like '7'"),
     ],
 )
 def test_wrong_boxes_are_refused(like: Any, message: str) -> None:

@@ -25,7 +25,7 @@ from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 from viper.evaluate.answers_file import SUFFIXES, AnswersFile
 from viper.evaluate.campaign import bound_arenas, run
 from viper.evaluate.engines.local import Bounds, LocalEngine
-from viper.evaluate.engines.sample_runner import SHARED_MEDIA_BYTES, ProgramRunner, items
+from viper.evaluate.engines.sample_runner import SHARED_MEDIA_BYTES, SampleRunner, items
 from viper.evaluate.metrics import metric
 from viper.evaluate.runs.manifest import PACKAGES, decisive_tables
 from viper.profiles.exported import ExportedProgram
@@ -122,7 +122,7 @@ def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
     )
     if is_shipped:
         profile = profile.with_ocr_alone()
-    changes = run_changes(options.settings)
+    run_options = RunOptions(**run_changes(options.settings))
     bound_arenas()
     with ExitStack() as stack:
         components = profile.components()
@@ -139,7 +139,7 @@ def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
             [source.text for source in components.library.prelude().sources],
             decisive_tables(to_json(profile.document)),
             getattr(toolbox.soft_prompts, "fingerprint", ""),
-            *(each for each in changes.items() if each[1] is not None),
+            *run_options.changes.items(),
         ]
         fingerprint = hashlib.sha256(dumps(facts).encode()).hexdigest()[:16]
         listed = folder_samples(folder, query, fingerprint)
@@ -153,8 +153,7 @@ def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
         cli.fetch_models(profile)
         stack.enter_context(hint_to_go_on())
         media_cache = ComputeCache(options.workers + _READ_AHEAD, SHARED_MEDIA_BYTES)
-        run_options = RunOptions(**changes)
-        runner = ProgramRunner(reasoner, metric("answered"), run_options, media_cache, code)
+        runner = SampleRunner(reasoner, metric("answered"), run_options, media_cache, {"": code})
         engine = LocalEngine(runner, Bounds(options.workers))
         total, done = len(listed.samples), len(table.done())
         with evaluation_progress(total, done, scored=False) as progress:

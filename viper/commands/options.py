@@ -12,7 +12,6 @@ import inspect
 import math
 import os
 import shlex
-import sys
 import tempfile
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
@@ -29,7 +28,7 @@ from viper.commands.terminal import is_quiet, note, status
 from viper.errors import MediaError, UsageError
 from viper.escape import for_terminal
 from viper.record import RECORD_SCHEMA
-from viper.storage.files import check_is_no_input, file_errors, replace_file
+from viper.storage.files import check_is_no_input, replace_file
 
 if TYPE_CHECKING:
     from viper.evaluate.evaluation import Evaluation
@@ -534,24 +533,16 @@ MAX_PROGRAM_BYTES = 64 * 1024
 
 
 def read_program(path: Path, max_bytes: int = MAX_PROGRAM_BYTES) -> str:
-    """Return the text of a program's file.
+    """Return the text of a program's file, or of standard input for ``-``.
 
     Raises:
         UsageError: it is missing, too large or no text.
     """
-    if str(path) == "-":
-        content = sys.stdin.buffer.read(max_bytes + 1)
-    elif not path.is_file():
+    from viper.api.routine_files import read_source
+
+    if str(path) != "-" and not path.is_file():
         raise MediaError(f"{path}: no such program file")
-    else:
-        with file_errors(path), path.open("rb") as file:
-            content = file.read(max_bytes + 1)
-    if len(content) > max_bytes:
-        raise UsageError(f"{path}: more than {max_bytes:,} bytes; expected a program")
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError:
-        raise UsageError(f"{path}: not UTF-8 text; expected a Python program") from None
+    return read_source(path, max_bytes)
 
 
 def programs_option(section: str) -> Any:
@@ -580,7 +571,7 @@ def evaluation_of(name: str, choice: Any, split: str | None = None, **more: Any)
     ids = read_ids(choice.ids) if getattr(choice, "ids", None) else ()
     metric(data_set(name).metric)  # a wrong name ends here, before models load
     folder = getattr(choice, "programs", None)
-    if folder is not None:
+    if isinstance(folder, Path):  # learn writer has a number of this name
         files = sorted(folder.glob("*.py"))
         if not files:
             raise UsageError(f"--programs {folder}: no file KIND.py, as count.py")

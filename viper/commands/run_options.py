@@ -94,11 +94,9 @@ def run_changes(
 
 def sent_parameters() -> set[str]:
     """Return the parameters of ``viper run`` that ``--server`` can be combined with."""
-    names = (
-        "media_and_query choices task like strategy api save as_json seed program_only interactive"
-    )
+    names = "media_and_query choices task strategy api save as_json seed program_only interactive"
     sent = {_parameter(setting) for setting in _offered() if setting.declaration.http}
-    return {*names.split(), *["fields", "force", "verbose", "quiet", "server"], *sent}
+    return {*names.split(), *["fields", "like", "force", "verbose", "quiet", "server"], *sent}
 
 
 @dataclass(frozen=True, kw_only=True)

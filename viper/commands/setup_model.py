@@ -73,9 +73,8 @@ def model(
         kept = ""
     detector = OnnxDetector.from_pretrained(path)
     layout = detector.layout
-    boxes = sorted(
-        detector.survey(detector.encode([pixels])[0]), key=lambda each: -each[1].score
-    )
+    surveyed = detector.survey(detector.encode([pixels])[0])
+    boxes = sorted(surveyed, key=lambda each: -each[1].score)
     height, width = layout.size
     click.echo(
         f"layout   {layout.decoder}, {width} x {height} {layout.axes} {layout.colors}, "

@@ -1,8 +1,7 @@
 """Files in COCO's form: pictures, boxes of named categories, and what is known to be absent.
 
-:meth:`CocoFile.read` checks a whole annotation file once. The data set ``coco``
-(:mod:`viper.data.coco`) and the annotated stores that tools learn from (:mod:`viper.tuning.lvis`)
-read by it.
+:meth:`CocoFile.read` checks a whole annotation file once. The annotated stores that tools learn
+from (:mod:`viper.tuning.lvis`) and the data set ``coco`` of the laboratory read by it.
 
 COCO looked for all categories in all pictures, and writes ``iscrowd`` where a group has one box:
 such a box is no object, and its category is incomplete there. LVIS looked for a category in some

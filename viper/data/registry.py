@@ -35,8 +35,6 @@ DATASETS = Registry(
         "countbench": "viper.data.parquet:COUNTBENCH",
         "blink": "viper.data.parquet:BLINK",
         "cvbench": "viper.data.parquet:CVBENCH",
-        "coco": "viper.data.coco:COCO",
-        "receipts": "viper.data.receipts:RECEIPTS",
         "hub:lmms-lab/RefCOCO": "viper.data.hub:REFCOCO",
         "hub:lmms-lab/RefCOCOplus": "viper.data.hub:REFCOCO_PLUS",
         "hub:lmms-lab/RefCOCOg": "viper.data.hub:REFCOCOG",

@@ -19,7 +19,7 @@ from typing import Any, Literal, Protocol
 
 from viper.data.sample import Sample
 from viper.evaluate.engines.local import Bounds, LocalEngine
-from viper.evaluate.engines.sample_runner import Engine, Item, ProgramRunner, SampleRunner, items
+from viper.evaluate.engines.sample_runner import Engine, Item, SampleRunner, items
 from viper.evaluate.evaluation import Evaluation, manifest_of
 from viper.evaluate.metrics import Metric, metric
 from viper.evaluate.runs.manifest import Manifest
@@ -276,10 +276,7 @@ class Campaign:
         """
         judge, room = judge or metric(self.manifest.metric), in_flight + _MORE_MEDIA
         options, programs = self.evaluation.options, self.evaluation.programs
-        if programs:
-            given = ProgramRunner.with_cache(self.reasoner, judge, options, room)
-            return replace(given, programs=programs)
-        return SampleRunner.with_cache(self.reasoner, judge, options, room)
+        return SampleRunner.with_cache(self.reasoner, judge, options, room, programs=programs)
 
     def engine(self, in_flight: int, judge: Metric | None = None) -> LocalEngine:
         """Build an engine of threads; arguments as for :meth:`runner`."""

@@ -49,14 +49,6 @@ MAX_TEXT = 200
 # The sandbox refuses longer programs in any case.
 MAX_PROGRAM_CHARACTERS = 64 * 1024
 
-_REPEATABLE = {
-    "options",
-    "like",
-    "fields",
-    "path",
-    *(setting.name for setting in all_settings().values() if get_origin(setting.type) is tuple),
-}
-
 Option = Annotated[str, Field(min_length=1, max_length=500)]
 RootPath = Annotated[str, Field(min_length=1, max_length=1000)]
 
@@ -126,6 +118,12 @@ class _Form(BaseModel):
     path: list[RootPath] = Field(
         [], description="Files under a media root of the server, in place of uploads."
     )
+
+
+_REPEATABLE = {
+    *(name for name, each in _Form.model_fields.items() if get_origin(each.annotation) is list),
+    *(setting.name for setting in all_settings().values() if get_origin(setting.type) is tuple),
+}
 
 
 class RunForm(_Form):

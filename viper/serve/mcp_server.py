@@ -193,8 +193,7 @@ class VisionTools:
         pixels from the top-left corner.
         """
         asked = {"query": query, "options": options, "like": like, "fields": fields}
-        values = {"program": code, "path": media, **asked}
-        return await self._run(forms.ExecForm, values, ctx)
+        return await self._run(forms.ExecForm, {**asked, "program": code}, media, ctx)
 
     async def ask(
         self,
@@ -210,9 +209,8 @@ class VisionTools:
         If a program answered, the result also holds it; `run_program` can run it again or on other
         media.
         """
-        values = {"query": query, "options": options, "path": media, "like": like}
-        values["fields"] = fields
-        return await self._run(forms.RUN_FORM, values, ctx)
+        asked = {"query": query, "options": options, "like": like, "fields": fields}
+        return await self._run(forms.RUN_FORM, asked, media, ctx)
 
     async def look(
         self,
@@ -248,10 +246,14 @@ class VisionTools:
         return result.page(result.trace, result.media, "")
 
     async def _run(
-        self, form: type[forms.Form], values: dict[str, Any], ctx: Context[Any, Any]
+        self,
+        form: type[forms.Form],
+        asked: dict[str, Any],
+        media: list[str],
+        ctx: Context[Any, Any],
     ) -> CallToolResult:
         with _as_tool_errors():
-            values["path"] = self._names(values["path"])
+            values = {**asked, "path": self._names(media)}
             result = await self._result(forms.checked(form, values), ctx)
 
             def drawn() -> Any:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from viper.errors import UsageError
 from viper.models.media import Media
-from viper.schema import PixelBox, Query
-from viper.strategies.base import Components, Conclusion, RunContext, Trials
+from viper.schema import PixelBox, Query, Trial
+from viper.strategies.base import Components, RunContext
 from viper.strategies.program import Generation, run_program
 from viper.tools.tool_functions import MAX_EXAMPLES
 
@@ -32,35 +31,44 @@ _VALUES = {
 # Words that point at the examples and end the query; what follows them is a condition, which a
 # program of a language model must judge: "how many of these are broken?".
 _POINTS = re.compile(
-    r"^(how many|count|(the )?number of|find|show( me)?|mark|tag|locate|all|every|each|more)\b"
+    r"^((?P<counts>how many|count|(the )?number of)|find|show( me)?|mark|tag|locate|all|every|each|"
+    r"more)\b"
     r"[\w\s-]*\b(these|those|them|this|that|such|like it)( (one|object|thing|cell)s?)?"
     r"( are there| do you see| can you see)?( (in|on) (the|this) (picture|image|photo))?[\s.?!]*$"
 )
-_COUNTS = re.compile(r"^(how many|count|(the )?number of)\b")
+
+
+def box_of(value: Sequence[float] | str, name: str) -> PixelBox:
+    """Return a box (x0, y0, x1, y1) of four numbers, or of a text as ``10,20,40,60``.
+
+    Args:
+        name: of the value, for the message.
+
+    Raises:
+        UsageError: it is no box.
+    """
+    try:
+        x0, y0, x1, y1 = map(float, value.split(",") if isinstance(value, str) else value)
+    except (TypeError, ValueError):
+        x0 = y0 = x1 = y1 = math.nan  # below nothing
+    if not (-math.inf < x0 < x1 < math.inf and -math.inf < y0 < y1 < math.inf):
+        raise UsageError(
+            f"{name} {str(value)[:60]!r}: expected a box, x0,y0,x1,y1 with x0 < x1 and y0 < y1, in "
+            "pixels from the top-left corner"
+        )
+    return (x0, y0, x1, y1)
 
 
 def boxes_of(like: Iterable[Sequence[float] | str]) -> tuple[PixelBox, ...]:
-    """Return boxes (x0, y0, x1, y1) of four numbers each, or of texts as ``10,20,40,60``.
+    """Return the boxes of examples; see :func:`box_of`.
 
     Raises:
         UsageError: one is no box, or there are more than four.
     """
-    boxes = []
-    for item in like:
-        values: Any = item.split(",") if isinstance(item, str) else item
-        try:
-            x0, y0, x1, y1 = box = tuple(map(float, values))
-        except (TypeError, ValueError):
-            raise UsageError(f"like is {str(item)[:60]!r}; expected x0,y0,x1,y1") from None
-        if not all(map(math.isfinite, box)) or x0 >= x1 or y0 >= y1:
-            raise UsageError(
-                f"like is {str(item)[:60]!r}; expected x0,y0,x1,y1 with x0 < x1 and y0 < y1, in "
-                "pixels from the top-left corner"
-            )
-        boxes.append((x0, y0, x1, y1))
+    boxes = tuple(box_of(each, "like") for each in like)
     if len(boxes) > MAX_EXAMPLES:
         raise UsageError(f"like has {len(boxes)} boxes; at most {MAX_EXAMPLES} are taken")
-    return tuple(boxes)
+    return boxes
 
 
 def with_marks(query: Query, like: tuple[PixelBox, ...], media: Media) -> Query:
@@ -79,9 +87,9 @@ def with_marks(query: Query, like: tuple[PixelBox, ...], media: Media) -> Query:
             raise UsageError(
                 f"like is {x0:g},{y0:g},{x1:g},{y1:g}; the picture has {width} x {height} pixels"
             )
-    task = query.task
-    if task == "auto" and not query.options and _POINTS.match(query.text.lower()):
-        task = "question" if _COUNTS.match(query.text.lower()) else "tag"
+    task, points = query.task, _POINTS.match(query.text.lower())
+    if task == "auto" and not query.options and points:
+        task = "question" if points["counts"] else "tag"
     return replace(query, task=task, like=like)
 
 
@@ -96,12 +104,12 @@ class MarkedStrategy:
     @staticmethod
     def answers(query: Query) -> bool:
         """Return True if the query has marked boxes and asks for nothing else."""
-        points = bool(query.like) and bool(_POINTS.match(query.text.lower()))
-        counts = query.task != "question" or _COUNTS.match(query.text.lower())
-        return points and query.task in _VALUES and bool(counts)
+        points = _POINTS.match(query.text.lower()) if query.like else None
+        if points is None or query.task not in _VALUES:
+            return False
+        return query.task != "question" or bool(points["counts"])
 
-    def trials(self, components: Components, context: RunContext) -> Trials:
+    def trials(self, components: Components, context: RunContext) -> Iterator[Trial]:
         """Run the program."""
         program = _PROGRAM.format(_VALUES[context.query.task])
         yield from run_program(components, context, Generation(program), accept_misfit=True)
-        return Conclusion()

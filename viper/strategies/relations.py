@@ -165,12 +165,12 @@ def harmless(query: Query, media: Media, answer: Answer, trial: Trial) -> Iterat
 
     A mirror changes what a program finds that names a side, in its query or in its code.
     """
-    seen = mirrored(query, media, answer, trial)
     names_side = _SIDES.search(trial.program) or "horizontal" in trial.program
-    if seen is not None and seen.query.text == query.text and not names_side:
-        yield seen
-    others = (brighter(query, media, answer, trial), cropped(query, media, answer, trial))
-    yield from (each for each in others if each is not None)
+    relations: Sequence[Relation] = (*([] if names_side else [mirrored]), brighter, cropped)
+    for relation in relations:
+        variant = relation(query, media, answer, trial)
+        if variant is not None and variant.query.text == query.text:
+            yield variant
 
 
 def _changed(media: Media, change: Callable[[Pixels], Pixels]) -> Media:

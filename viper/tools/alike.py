@@ -51,12 +51,13 @@ EDGES, COLOR, SIZE, CONTRAST, BIAS = 12.7, 9.9, 1.4, 16.5, -5.3
 class _Description(NamedTuple):
     """Windows by their cells, [N, CELLS ** 2, ...]: sums of edges, and (L, a, b) / 100.
 
-    ``inside`` says which cells lie in the picture.
+    ``inside`` says which cells lie in the picture, ``sides`` are logarithms [N, 2].
     """
 
     edges: Floats
     colors: Floats
     inside: Mask
+    sides: Floats
 
 
 def find_alike(picture: Pixels, source: Pixels, examples: Floats) -> list[Detection]:
@@ -71,22 +72,17 @@ def find_alike(picture: Pixels, source: Pixels, examples: Floats) -> list[Detect
     noise = max(0.5, float(np.sqrt(sides.prod(1)).mean()) / 45)
     lab, models = _lab(picture, noise), _described(_lab(source, noise), examples)
     windows = _windows(size, np.exp(np.log(sides).mean(0)))
-    scores = [
-        _likeness(_described(lab, part), models, np.log(part[:, 2:] - part[:, :2]), np.log(sides))
-        for part in np.split(windows, range(_CHUNK, len(windows), _CHUNK))
-    ]
+    parts = np.split(windows, range(_CHUNK, len(windows), _CHUNK))
+    scores = [_likeness(_described(lab, part), models) for part in parts]
     boxes = clip_corners(windows, size)
     return suppress(boxes, np.concatenate(scores), "find_like", OVERLAP)
 
 
 def with_examples(found: Sequence[Detection], examples: Sequence[PixelBox]) -> list[Detection]:
     """Return the examples, of score 1, and what was found beside them."""
-    corners = np.array(examples, np.float32)
-    others = [
-        each
-        for each in found
-        if overlaps(np.array([each.box], np.float32), corners).max() <= OVERLAP
-    ]
+    boxes = np.array([each.box for each in found], np.float32).reshape(-1, 4)
+    copied = overlaps(boxes, np.array(examples, np.float32)).max(axis=1) > OVERLAP
+    others = [each for each, is_copy in zip(found, copied, strict=True) if not is_copy]
     return [*(Detection(box, 1.0) for box in examples), *others]
 
 
@@ -131,7 +127,7 @@ def _described(lab: Floats, boxes: Floats) -> _Description:
     near = ((spots >= 0) & (spots < limits)).reshape(len(boxes), 2, CELLS, CELL).mean(-1) >= 0.5
     inside = near[:, 1, :, None] & near[:, 0, None, :]
     colors = np.stack([_cells(parts[..., each]) for each in range(3)], -1)
-    return _Description(edges, colors, inside.reshape(len(boxes), -1))
+    return _Description(edges, colors, inside.reshape(len(boxes), -1), np.log(sides))
 
 
 def _cells(values: NDArray[Any]) -> Floats:
@@ -141,12 +137,8 @@ def _cells(values: NDArray[Any]) -> Floats:
     return means.reshape(len(values), -1)  # type: ignore[return-value]
 
 
-def _likeness(ones: _Description, models: _Description, sides: Floats, wanted: Floats) -> Floats:
-    """Return the probability [N] that windows show what the examples (``models``) show.
-
-    Args:
-        sides, wanted: logarithms [N, 2] and [M, 2] of the sides of both.
-    """
+def _likeness(ones: _Description, models: _Description) -> Floats:
+    """Return the probability [N] that windows show what the examples (``models``) show."""
     inside, here = ones.inside.astype(np.float32), models.inside.astype(np.float32)
     edges, lines = ones.edges * inside[..., None], models.edges * here[..., None]
     lengths = np.linalg.norm(edges, axis=(1, 2))[:, None]
@@ -156,7 +148,7 @@ def _likeness(ones: _Description, models: _Description, sides: Floats, wanted: F
     inner, outer = _inner_and_outer(ones)
     model_inner, model_outer = _inner_and_outer(models)
     colors = np.abs(inner[:, None] - model_inner[None]).sum(2).min(1)
-    sizes = np.abs(sides[:, None] - wanted[None]).sum(2).min(1)
+    sizes = np.abs(ones.sides[:, None] - models.sides[None]).sum(2).min(1)
     contrast, expected = outer[:, 0] - inner[:, 0], (model_outer - model_inner)[:, 0].mean()
     contrasts = (contrast - expected) * np.sign(expected)
     logits = EDGES * alike - COLOR * colors - SIZE * sizes + CONTRAST * contrasts + BIAS

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -80,31 +81,29 @@ def find_like(session: ToolSession, examples: Any, patch: Any = None) -> list[Re
     refs = examples if isinstance(examples, list | tuple) else [examples]
     if not 1 <= len(refs) <= MAX_EXAMPLES:
         raise ToolError(f"find_like takes 1 to {MAX_EXAMPLES} example patches, got {len(refs)}")
-    models = [session.region(ref) for ref in refs]
-    image_id, size = models[0].image_id, models[0].image_size
-    if any(model.image_id != image_id for model in models):
+    marked = [session.region(ref) for ref in refs]
+    source = replace(marked[0], box=(0, 0, *marked[0].image_size))
+    if any(each.image_id != source.image_id for each in marked):
         raise ToolError("the examples are patches of several pictures; expected those of one")
-    boxes = tuple(model.box for model in models)
+    boxes = tuple(each.box for each in marked)
     for x0, y0, x1, y1 in boxes:
         if min(x1 - x0, y1 - y0) < LEAST_EXAMPLE:
             raise ToolError(
                 f"an example has {x1 - x0} x {y1 - y0} pixels; expected {LEAST_EXAMPLE} or more "
                 "on each side"
             )
-    source = Region(image_id, (0, 0, *size), size)
     region = source if patch is None else session.region(patch)
-    whole = Region(region.image_id, (0, 0, *region.image_size), region.image_size)
-    key = ("like", session.media.content_hash(image_id), boxes)
-    place = session.media.content_hash(region.image_id)
-    role = session.toolbox.models
-    if "detector" in role.roles and role.trait("detector", "image_guided", False):
-        pair = [searched_part(session, "detector", each)[1] for each in (whole, source)]
-        found = session.computed("detector", (*key, place), "detect_like", *pair, boxes)
+    both = (replace(region, box=(0, 0, *region.image_size)), source)
+    key = ("like", *(session.media.content_hash(each.image_id) for each in both), boxes)
+    models = session.toolbox.models
+    if "detector" in models.roles and models.trait("detector", "image_guided", False):
+        encodings = [searched_part(session, "detector", each)[1] for each in both]
+        found = session.computed("detector", key, "detect_like", *encodings, boxes)
     else:
-        picture, marked = (session.media.pixels(each.image_id) for each in (whole, source))
+        picture, other = (session.media.pixels(each.image_id) for each in both)
         corners = np.array(boxes, np.float32)
-        found = session.without_model((*key, place), lambda: find_alike(picture, marked, corners))
-    if region.image_id == image_id:
+        found = session.without_model(key, lambda: find_alike(picture, other, corners))
+    if region.image_id == source.image_id:
         found = with_examples(found, boxes)
     found = [item for item in found if region.is_whole or centre_inside(item.box, region)]
     session.record_scores("like.threshold", (item.score for item in found), keeps_all=True)

@@ -23,8 +23,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
 
@@ -49,36 +48,29 @@ ORIGIN = "https://www.lvisdataset.org/dataset"
 PICTURES = "https://cocodataset.org/#download (2017 Train and Val images)"
 
 
-@dataclass(frozen=True)
-class Category:
-    """One category of an annotated set.
+class CategoryNames:
+    """Categories by name. :meth:`find` prefers the more literal reading of a name.
+
+    Args:
+        categories: names by id, as the set spells them, the usual name first, then synonyms.
 
     Attributes:
-        names: names as the set spells them, the usual name first, then synonyms.
+        labels: the names as spoken, each once, by id.
     """
 
-    category_id: int
-    names: tuple[str, ...]
+    def __init__(self, categories: Mapping[int, Sequence[str]]) -> None:
+        self.labels = {
+            number: tuple(dict.fromkeys(map(plain, names))) for number, names in categories.items()
+        }
+        self._categories = categories
+        self._steps = tuple(defaultdict[str, list[int]](list) for _ in range(4))
+        for number, names in categories.items():
+            for place, name in enumerate(names):
+                self._steps[place > 0][plain(name)].append(number)
+                self._steps[2 + (place > 0)][without_remark(name)].append(number)
 
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Return the names as spoken, each once."""
-        return tuple(dict.fromkeys(map(plain, self.names)))
-
-
-class CategoryNames:
-    """Categories by name. :meth:`find` prefers the more literal reading of a name."""
-
-    def __init__(self, categories: Iterable[Category]) -> None:
-        self.categories: Sequence[Category] = tuple(categories)
-        self._steps = tuple(defaultdict[str, list[Category]](list) for _ in range(4))
-        for each in self.categories:
-            for place, name in enumerate(each.names):
-                self._steps[place > 0][plain(name)].append(each)
-                self._steps[2 + (place > 0)][without_remark(name)].append(each)
-
-    def find(self, concept: str) -> Category | None:
-        """Return the category of this name, or None.
+    def find(self, concept: str) -> int | None:
+        """Return the id of the category of this name, or None.
 
         Read literally first, then as a plural; each time as a name, as a synonym, as a name whose
         remark in brackets was left out, as such a synonym.
@@ -89,7 +81,7 @@ class CategoryNames:
         for spelling, step in itertools.product(spellings(concept), self._steps):
             matches = list(dict.fromkeys(step.get(spelling, ())))
             if len(matches) > 1:
-                names = ", ".join(repr(each.names[0]) for each in matches)
+                names = ", ".join(repr(self._categories[each][0]) for each in matches)
                 raise UsageError(
                     f"{concept!r} may mean {names}; ask for one of them by its whole name"
                 )
@@ -123,8 +115,7 @@ class CocoStore:
         beside = source.path.parent / "images"
         self.folder = pictures or (beside if beside.is_dir() else source.path.parent)
         self._file = CocoFile.read(source)
-        self._names = CategoryNames(Category(*each) for each in self._file.categories.items())
-        self._by_id = {each.category_id: each for each in self._names.categories}
+        self._names = CategoryNames(self._file.categories)
         self._shown_in: dict[int, set[int]] = defaultdict(set)
         for image, things in self._file.things.items():
             if PurePosixPath(self._file.pictures[image].file).name not in leave_out:
@@ -138,12 +129,12 @@ class CocoStore:
 
     def vocabulary(self) -> Sequence[str]:
         """Return the usual names of all categories, in the order of their ids."""
-        return tuple(dict.fromkeys(each.labels[0] for each in self._names.categories))
+        return tuple(dict.fromkeys(labels[0] for labels in self._names.labels.values()))
 
     def names_of(self, concept: str) -> tuple[str, ...]:
         """Return the names of the category of a concept; see :meth:`CategoryNames.find`."""
         category = self._names.find(concept)
-        return () if category is None else category.labels
+        return () if category is None else self._names.labels[category]
 
     def samples(self, concept: str, limit: int, *, seed: int = 0) -> list[AnnotatedPicture]:
         """Return up to ``limit`` available pictures of the category, drawn by the seed.
@@ -158,10 +149,10 @@ class CocoStore:
         category = self._names.find(concept)
         if category is None:
             return []
-        ranked = sorted(self._shown_in.get(category.category_id, ()))
-        random.Random(f"{seed}:{category.category_id}").shuffle(ranked)
+        ranked = sorted(self._shown_in.get(category, ()))
+        random.Random(f"{seed}:{category}").shuffle(ranked)
         # pictures that may lack boxes come last
-        ranked.sort(key=lambda image: category.category_id in self._file.pictures[image].incomplete)
+        ranked.sort(key=lambda image: category in self._file.pictures[image].incomplete)
         files = {image: self.folder / self._file.pictures[image].file for image in ranked}
         there = (image for image in ranked if files[image].is_file())
         pictures = (self._annotated(image, category) for image in there)
@@ -170,12 +161,13 @@ class CocoStore:
             todo = f"they come from {PICTURES}" if self._file.source.origin else "name their folder"
             raise DataError(
                 f"{files[ranked[0]]}: no such picture, nor any other of "
-                f"{len(ranked):,} of {category.labels[0]!r}; {todo}"
+                f"{len(ranked):,} of {self._names.labels[category][0]!r}; {todo}"
             )
         return chosen
 
-    def _annotated(self, image: int, category: Category) -> AnnotatedPicture:
+    def _annotated(self, image: int, category: int) -> AnnotatedPicture:
         file, width, height, absent, incomplete = self._file.pictures[image]
+        labels = self._names.labels
         shown = {*incomplete, *(thing.category for thing in self._file.things.get(image, ()))}
         things: list[Annotation] = []
         positives: list[int] = []
@@ -183,22 +175,23 @@ class CocoStore:
             x0, y0, x1, y1 = corners = clip_box(thing.box, width, height)
             if x1 <= x0 or y1 <= y0:
                 continue
-            if thing.category == category.category_id:
+            if thing.category == category:
                 positives.append(len(things))
             mask = partial(self._mask, thing, height, width) if thing.outline else None
-            things.append(Annotation(self._by_id[thing.category].labels, corners, mask))
+            things.append(Annotation(labels[thing.category], corners, mask))
         return AnnotatedPicture(
             f"{self.name}:{image}",
-            category.labels[0],
+            labels[category][0],
             tuple(things),
             tuple(positives),
-            self._labels(self._by_id.keys() - shown if absent is None else absent),
+            self._labels(labels.keys() - shown if absent is None else absent),
             partial(_read, self.folder / file, height, width),
             self._labels(incomplete),
         )
 
     def _labels(self, ids: Iterable[int]) -> frozenset[str]:
-        return frozenset(self._by_id[each].labels[0] for each in ids if each in self._by_id)
+        labels = self._names.labels
+        return frozenset(labels[each][0] for each in ids if each in labels)
 
     def _mask(self, thing: Thing, height: int, width: int) -> Mask:
         try:

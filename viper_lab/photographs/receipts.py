@@ -19,11 +19,9 @@ from random import Random
 from typing import Any
 
 from viper.api.written import amounts_in, typed
-from viper.data.receipts import RECEIPTS
 from viper.data.registry import is_held_back
 from viper.data.sample import DatasetSpec, Sample
 from viper.evaluate.intervals import Estimate, over_seeds, proportion
-from viper.evaluate.metrics.accuracy import Extraction
 from viper.evaluate.sample_result import Prediction, SampleResult
 from viper.models.media import read_picture
 from viper.models.vision.ocr_rapid import RapidOcr
@@ -31,6 +29,7 @@ from viper.models.vision.roles import Pixels, TextLine
 from viper.profiles import load_profile
 from viper.reasoner import Reasoner, RunOptions
 from viper.strategies.base import Components
+from viper_lab.datasets.receipts import RECEIPTS, Extraction
 from viper_lab.papers.result import Claim, TableCell, in_percent
 from viper_lab.photographs.job import Measured, PhotographJob
 

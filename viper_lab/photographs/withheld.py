@@ -5,7 +5,8 @@ which we wrote by looking at the photographs of ``photos/coco128``; both files h
 ``replies.jsonl`` holds by the text of a question:
 
 - ``program``: what a strong writer gives for it. We wrote them by hand from the API that the
-  profile shows, without the picture, and changed none because of its result.
+  profile shows, without the picture. They were rewritten once after a first measurement, because
+  the prompt tells writers to check what ``find`` returns.
 - ``answerable_by``: ``detector`` if the answer follows from boxes of the detector's categories,
   their colors, sizes and places; ``none``; ``text``; ``partly`` if boxes happen to decide it
   although it names something that the profile cannot see; ``other``. The last three are not judged.
@@ -50,6 +51,9 @@ NOTHING = {
     "unseen": "nothing answers: unseen by the profile",
     "words": "nothing answers: no reply, by its words",
 }
+
+# Failures that say nothing about the question: a program that breaks has not been held back.
+CRASHES = frozenset({"runtime", "return_type", "syntax", "no_program"})
 
 # What must hold, and on how many questions at least.
 LEAST_CAUGHT, MOST_WRONGLY, LEAST_QUESTIONS = 0.95, 0.10, 70
@@ -170,7 +174,10 @@ def judged(asked: Sequence[tuple[Sample, Reply]], outcomes: Sequence[Outcome]) -
     def doubted(name: str, of: Sequence[tuple[Sample, Reply, Outcome]]) -> Estimate:
         kinds = Counter(outcome.doubts[0] for _, _, outcome in of if outcome.doubts)
         note = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
-        hits = [(sample, bool(outcome.doubts)) for sample, _, outcome in of]
+        hits = [
+            (sample, bool({*outcome.doubts} - (CRASHES if reply.why else frozenset())))
+            for sample, reply, outcome in of
+        ]
         return row(name, "withheld or warned", hits, note)
 
     for why, name in NOTHING.items():

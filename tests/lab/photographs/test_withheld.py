@@ -152,6 +152,16 @@ def test_10_of_100_that_the_detector_answers_may_be_doubted(doubted: int, holds:
     assert claims(DETECTOR, doubted, 100)[1].holds is holds
 
 
+def test_a_program_that_breaks_has_not_been_held_back() -> None:
+    broken = [Outcome(str(number), "p", doubts=("runtime",)) for number in range(70)]
+    told = [Outcome("0", "p", doubts=("runtime", "unknown_words"))]
+    asked = [(sample(number), NONE) for number in range(70)]
+    assert withheld.judged(asked, broken).claims[0].holds is False
+    assert "1.4 %" in withheld.judged(asked, told + broken[1:]).claims[0].reason
+    asked = [(each, DETECTOR) for each, _ in asked]
+    assert withheld.judged(asked, broken).claims[1].holds is False
+
+
 def test_69_questions_decide_nothing() -> None:
     assert claims(NONE, 69, 69)[0].holds is None
     assert claims(DETECTOR, 0, 69)[1].holds is None

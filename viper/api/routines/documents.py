@@ -31,16 +31,13 @@ _BELOW = 3.0
 
 # Parts of the sums on a receipt by the text of their rows without spaces; the first that fits.
 _PARTS = {
-    kind: re.compile(pattern)
-    for kind, pattern in (
-        ("count", "qty|quantity|item|point"),
-        ("change", "(?<!ex)change"),
-        ("cash", "cash(?!ier)|tender|paid|received|visa|master|card|debit"),
-        ("base", "sub-?total|exclu?d|excl|before"),
-        ("total", "total.*ncl|ncl.*total|rounded|(total|amountdue|payable)(?!.*(tax|gst|sst|vat))"),
-        ("tax", "tax|gst|sst|vat"),
-        ("added", "serv|sv[rc]|round|disc|adj|tip"),
-    )
+    "count": "qty|quantity|item|point",
+    "change": "(?<!ex)change",
+    "cash": "cash(?!ier)|tender|paid|received|visa|master|card|debit",
+    "base": "sub-?total|exclu?d|excl|before",
+    "total": "total.*ncl|ncl.*total|rounded|(total|amountdue|payable)(?!.*(tax|gst|sst|vat))",
+    "tax": "tax|gst|sst|vat",
+    "added": "serv|sv[rc]|round|disc|adj|tip",
 }
 
 # A receipt has few amounts of a part and many items; all pairs of longer lists would take time.
@@ -168,13 +165,11 @@ def sums(tools: Any, patch: ImagePatch, total: str = "") -> list[dict[str, Any]]
         if "summary" in text:
             break  # repeats the tax by its rates
         values = [Decimal(value) for line in row for value, *_ in amounts_in(line.label)]
-        kind = next((kind for kind, form in _PARTS.items() if form.search(text)), "items")
-        is_below = kind == "items" and (parts["base"] or parts["total"])
-        if (
-            values
-            and not is_below
-            and len(parts[kind]) < (_MOST_ITEMS if kind == "items" else _MOST)
-        ):
+        kind = next((kind for kind, form in _PARTS.items() if re.search(form, text)), "items")
+        most = _MOST
+        if kind == "items":  # all of them stand above their sum
+            most = 0 if parts["base"] or parts["total"] else _MOST_ITEMS
+        if values and len(parts[kind]) < most:
             parts[kind].append(values[-1])
     added, tax = sum(parts["added"]), parts["tax"]
     totals: dict[str, list[Any]] = {

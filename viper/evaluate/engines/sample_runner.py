@@ -122,15 +122,20 @@ class SampleRunner:
         metric: scores the answers.
         options: settings of every run; task, options, seed and sample id come from the item.
         media: cache of pictures, so that pictures of several samples are read once.
+        programs: given programs by the kind of sample, "" for all other kinds. They answer without
+            a language model, as ``viper exec`` does.
     """
 
     reasoner: Reasoner
     metric: Metric
     options: RunOptions
     media: ComputeCache
+    programs: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def with_cache(cls, reasoner: Reasoner, metric: Metric, options: RunOptions, size: int) -> Self:
+    def with_cache(
+        cls, reasoner: Reasoner, metric: Metric, options: RunOptions, size: int, **more: Any
+    ) -> Self:
         """Build a runner with a cache for ``size`` pictures or videos.
 
         A metric that looks at edited pictures does so with the reasoner's models, unless it was
@@ -139,7 +144,7 @@ class SampleRunner:
         if isinstance(metric, NeedsEditJudge):
             judge = JUDGES.load(getattr(metric, "judge", "roles"))
             metric = metric.with_judge(judge(reasoner.components.toolbox))
-        return cls(reasoner, metric, options, ComputeCache(size, SHARED_MEDIA_BYTES))
+        return cls(reasoner, metric, options, ComputeCache(size, SHARED_MEDIA_BYTES), **more)
 
     def answer(
         self, item: Item, cancel: threading.Event, usage: UsageMeter | None = None
@@ -223,9 +228,12 @@ class SampleRunner:
         self, sample: Sample, options: RunOptions, cancel: threading.Event, meter: UsageMeter
     ) -> Iterator[Trial | RunResult]:
         """Answer a sample; see :meth:`viper.reasoner.Reasoner.stream`."""
-        return self.reasoner.stream(
-            self._media(sample), sample.text, options, cancel=cancel, usage=meter
-        )
+        media = self._media(sample)
+        program = self.programs.get(kind_of(sample.groups), self.programs.get(""))
+        if program is None:
+            yield from self.reasoner.stream(media, sample.text, options, cancel=cancel, usage=meter)
+        else:
+            yield self.reasoner.execute(program, media, sample.text, options, cancel=cancel)
 
     def _media(self, sample: Sample) -> Media:
         if not sample.files:
@@ -253,26 +261,6 @@ class SampleRunner:
         value = score.value if row.failure in (None, *REFUSALS) else 0.0  # no fault is right
         judged = replace(row, score=value, details=dict(score.details), prediction=prediction)
         return ItemOutcome(item.position, judged, trace)
-
-
-@dataclass(frozen=True)
-class ProgramRunner(SampleRunner):
-    """Answers items with given programs and without a language model, as ``viper exec`` does.
-
-    Attributes:
-        programs: by the kind of sample; ``program`` answers all other kinds.
-    """
-
-    program: str = ""
-    programs: Mapping[str, str] = field(default_factory=dict)
-
-    def _events(
-        self, sample: Sample, options: RunOptions, cancel: threading.Event, meter: UsageMeter
-    ) -> Iterator[Trial | RunResult]:
-        program = self.programs.get(kind_of(sample.groups), self.program)
-        yield self.reasoner.execute(
-            program, self._media(sample), sample.text, options, cancel=cancel
-        )
 
 
 def gave_up(

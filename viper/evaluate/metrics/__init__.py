@@ -30,7 +30,6 @@ METRICS = Registry(
         "mixed": f"{_HERE}.accuracy:Mixed",
         "tagging": f"{_HERE}.accuracy:Tagging",
         "editing": f"{_HERE}.editing:Editing",
-        "extraction": f"{_HERE}.accuracy:Extraction",
         "answers": f"{_HERE}.accuracy:answers",
         "answered": f"{_HERE}.accuracy:answered",
     },

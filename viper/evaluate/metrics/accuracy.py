@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any, ClassVar
 
 from viper.agreement import box_iou, is_correct, match_tags, normalise_answer, same_box
-from viper.api.written import field_types, typed
 from viper.data.sample import Sample
 from viper.evaluate.intervals import Estimate, proportion, ratio
 from viper.evaluate.metrics import Metric
@@ -276,47 +275,12 @@ class Tagging:
         return figures_of(results, overall, mean_of)
 
 
-class Extraction:
-    """``f1`` over the fields of all documents, and that of each field by its name.
-
-    A field is right if money is the same number, a date the same day, and a text the same words
-    after :func:`~viper.agreement.normalise_answer`. A field without a value is not predicted, and
-    one without a target is not scored.
-    """
-
-    name = "extraction"
-
-    def score(self, sample: Sample, prediction: Prediction | None) -> Score:
-        """Return the F1 of the fields; in the details, 1 for each right and each predicted one."""
-        entries = () if prediction is None else prediction.value
-        values = {each["field"]: each["value"] for each in entries}
-        types, right, read = field_types(sample.fields), dict[str, float](), dict[str, float]()
-        for name, wanted in sample.target.items():
-            is_right = answer_correct(values.get(name), typed(types[name], wanted) or "")
-            right[f"{name}.right"] = float(is_right)
-            read[f"{name}.read"] = float(values.get(name) is not None)
-        both = len(right) + sum(read.values())
-        return Score(2 * sum(right.values()) / both if both else 1.0, {**right, **read})
-
-    def figures(self, results: Iterable[SampleResult]) -> Figures:
-        """Return ``f1`` and that of each field."""
-        results = list(results)
-        overall, units = {"f1": mean_of(results)}, clusters(results)
-        for name in {name: 0 for result in results for name in result.target}:
-            right = [2 * value for value in scores(results, f"{name}.right")]
-            labelled = [float(name in result.target) for result in results]
-            both = [*map(sum, zip(labelled, scores(results, f"{name}.read"), strict=True))]
-            overall[name] = ratio(right, both, units)
-        return figures_of(results, overall, mean_of)
-
-
 _OF_TASK: Mapping[str, Metric] = {
     "ground": Grounding(),
     "question": Accuracy("answers", right_by_task),
     "choice": Accuracy("choice", right_choice),
     "statement": Accuracy("statement", right_statement),
     "tag": Tagging(),
-    "extract": Extraction(),
 }
 
 

@@ -84,10 +84,7 @@ class OnnxDetector:
         encodings = []
         for image in images:
             outputs, (scales, place) = self.run(image)
-            try:
-                boxes, scores = decoded(self.layout, outputs)
-            except OnnxError as error:
-                raise OnnxError(f"{self.model_id}: {error}") from None
+            boxes, scores = decoded(self.layout, outputs, self.model_id)
             corner, scale = (np.array(each * 2, np.float32) for each in (place, scales))
             boxes = clip_corners((boxes - corner) / scale, image.shape[:2])
             encodings.append(OnnxEncoding(boxes, scores, image))

@@ -142,10 +142,10 @@ def letterboxed(layout: Layout, image: Pixels) -> tuple[Floats, Frame]:
     return np.ascontiguousarray(array)[None], (scale, (x, y))
 
 
-def decoded(layout: Layout, outputs: Sequence[Any]) -> tuple[Floats, Floats]:
+def decoded(layout: Layout, outputs: Sequence[Any], model: str) -> tuple[Floats, Floats]:
     """Return boxes ``[N, 4]``, (x0, y0, x1, y1) in pixels of the input, and scores ``[N, C]``.
 
-    Rows without a score of :data:`MIN_SCORE` are left out.
+    Rows without a score of :data:`MIN_SCORE` are left out. Errors begin with the model's name.
 
     Raises:
         OnnxError: the outputs have other shapes than the decoder reads, or other values.
@@ -154,7 +154,7 @@ def decoded(layout: Layout, outputs: Sequence[Any]) -> tuple[Floats, Floats]:
     result = DECODERS[layout.decoder](layout, parts)
     if result is None:
         raise OnnxError(
-            f"the outputs have the shapes {shapes_of(outputs)}, which the decoder "
+            f"{model}: the outputs have the shapes {shapes_of(outputs)}, which the decoder "
             f"{layout.decoder!r} does not read with {len(layout.categories)} categories; "
             "viper setup model FILE.onnx --force writes the layout anew"
         )
@@ -162,8 +162,8 @@ def decoded(layout: Layout, outputs: Sequence[Any]) -> tuple[Floats, Floats]:
     # A number that is not finite must not seem to be an object that is not there.
     if not all(np.isfinite(each).all() for each in parts) or scores.max(initial=0) > 1.01:
         raise OnnxError(
-            f"scores up to {scores.max(initial=0):.3g}; expected probabilities, and finite numbers "
-            "everywhere: export the model in float32, with its last activation"
+            f"{model}: scores up to {scores.max(initial=0):.3g}; expected probabilities, and "
+            "finite numbers everywhere: export the model in float32, with its last activation"
         )
     likely = scores.max(axis=1, initial=0) >= MIN_SCORE
     centre, half = boxes[likely, :2], boxes[likely, 2:] / 2

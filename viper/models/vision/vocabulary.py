@@ -8,13 +8,16 @@ there is nothing.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from viper.errors import ToolError
 from viper.models.vision.colors import color_named
 
 # Plurals with another stem, and endings of the others with those of their singulars.
-_IRREGULAR = {"people": "person", "mice": "mouse", "geese": "goose", "men": "man", "women": "woman"}
+_IRREGULAR = {
+    "people": "person", "mice": "mouse", "geese": "goose", "men": "man", "women": "woman",
+    "children": "child", "feet": "foot", "teeth": "tooth",
+}  # fmt: skip
 _ENDINGS = {
     "ves": ("f", "fe"), "ies": ("y",), "ses": ("s",), "xes": ("x",), "zes": ("z",), "ches": ("ch",),
     "shes": ("sh",), "oes": ("o",), "s": ("",),
@@ -64,7 +67,7 @@ class Vocabulary:
         }
         words |= {word: own[name] for name, others in synonyms.items() for word in others} | own
         self._indices = {word.lower(): indices for word, indices in words.items()}
-        self._singular = {_forms(word)[-1]: word for word in reversed(self._indices)}
+        self._singular = {singulars(word)[-1]: word for word in reversed(self._indices)}
 
     def named(self, phrase: str) -> tuple[list[int], str | None]:
         """Return what a phrase such as ``the red cars`` names: indices of categories, and the color
@@ -80,7 +83,7 @@ class Vocabulary:
         for start in range(1 + bool(color)):
             if indices := self._find(words[start:]):
                 return list(indices), color if start else None
-        parts = {form for word in words for form in _forms(word)}
+        parts = {form for word in words for form in singulars(word)}
         sharing = [word for word in self._indices if parts & {*word.split()}]
         sharing.sort(key=lambda word: (word not in parts, len(word)))
         text = " ".join(words)
@@ -95,19 +98,16 @@ class Vocabulary:
         return next((count for count in counts if self._find(words[:count])), 0)
 
     def _find(self, words: Sequence[str]) -> tuple[int, ...] | None:
-        forms = _forms(" ".join(words))
+        forms = singulars(" ".join(words))
         known = (form if form in self._indices else self._singular.get(form) for form in forms)
         return next((self._indices[word] for word in known if word), None)
 
 
-def _forms(text: str) -> list[str]:
+def singulars(text: str) -> list[str]:
     """Return a noun as it is and in each form that its ending may be the plural of."""
-
-    def singulars(word: str) -> Iterator[str]:
-        yield word
-        for plural, endings in _ENDINGS.items():
-            if word.endswith(plural) and len(word) > len(plural) + 1:
-                yield from (word.removesuffix(plural) + ending for ending in endings)
-
     before, space, last = text.rpartition(" ")
-    return [f"{before}{space}{form}" for form in singulars(_IRREGULAR.get(last, last))]
+    forms = [last, *([_IRREGULAR[last]] if last in _IRREGULAR else [])]
+    for plural, endings in _ENDINGS.items():
+        if last.endswith(plural) and len(last) > len(plural) + 1:
+            forms += [last.removesuffix(plural) + ending for ending in endings]
+    return [f"{before}{space}{form}" for form in forms]

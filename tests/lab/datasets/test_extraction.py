@@ -8,7 +8,6 @@ import pytest
 
 from viper.data.sample import Sample
 from viper.evaluate.metrics import metric
-from viper.evaluate.metrics.accuracy import Mixed
 from viper.evaluate.sample_result import Prediction, SampleResult
 
 FIELDS = ("company:text", "date:date", "total:money")
@@ -62,7 +61,3 @@ def test_figures_are_by_field_and_failures_count_as_missing() -> None:
     assert next(iter(figures)) == "f1"
     assert figures["total"].value == pytest.approx(2 * 1 / (3 + 2))
     assert figures["date"].value == 0.0 and figures["company"].value == 0.0
-
-
-def test_the_metric_of_own_sets_knows_the_task() -> None:
-    assert Mixed().score(sample(), read(total="1009.00")).value == pytest.approx(2 / 4)

@@ -9,10 +9,10 @@ import pytest
 
 from tests.data import miniature
 from tests.evaluate.official import real
-from viper.data.receipts import FIELDS, RECEIPTS
 from viper.data.registry import is_held_back
 from viper.data.sample import DatasetSpec
 from viper.errors import DataError
+from viper_lab.datasets.receipts import FIELDS, RECEIPTS
 
 
 def ids(root: Path, split: str) -> list[str]:

@@ -1,2 +1,0 @@
-import time
-from viper.sandbox import *

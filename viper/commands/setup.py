@@ -208,12 +208,11 @@ def _propose(machine: Machine, has_hub: bool) -> str | None:
     rows, names = [], []
     for hardware, document in proposed_profiles():
         profile = load_profile(document.name)
-        missing = downloads(profile)
-        gigabytes = sum(each.missing_gb for each in missing)
+        gigabytes = sum(each.missing_gb for each in downloads(profile))
         asks = document.llm.backend == "openai"
         why_not = [] if document.name in fits else ["memory"]
         why_not += ["disk"] if gigabytes > machine.disk_gb else []
-        why_not += ["hub"] if missing and not has_hub else []
+        why_not += ["hub"] if gigabytes and not has_hub else []
         why_not += ["key"] if asks and profile.problems() else []
         if not why_not:
             names.append((hardware.gpu_gib > 0, asks, document.name))

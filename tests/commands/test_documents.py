@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,16 @@ def test_apply_writes_fields_as_json_lines(bench: Bench) -> None:
     assert [row["total"] for row in rows] == ["9.55", None]
 
 
+def test_fields_need_no_model_but_ocr(bench: Bench) -> None:
+    profile = bench.folder / "fake.toml"
+    text = profile.read_text().replace("tests.evaluate.fake_backends:Writer", "vllm")
+    profile.write_text(re.sub("detector = .*", 'detector = { backend = "onnx" }', text))
+    assert "vllm" in bench.refused("run", bench.receipts / "a.png", "how many?")
+    code, out, err = bench.viper("run", bench.receipts / "a.png", "--schema", SCHEMA)
+    assert (code, out) == (0, "total: 9.55; date: 2018-12-25\n"), err
+    assert bench.apply()[0] == 0 and bench.rows()[0]["total"] == "9.55"
+
+
 def test_a_pdf_is_one_row_whatever_its_pages(bench: Bench) -> None:
     pytest.importorskip("pypdfium2")
     pages = [Image.open(bench.receipts / name) for name in ("b.png", "a.png")]
@@ -137,3 +148,15 @@ def test_wrong_schemas_are_one_line(bench: Bench) -> None:
     line = ("apply", "extract", bench.receipts, "-o", bench.table, "--schema")
     assert "is a column of every table" in bench.refused(*line, "file:text")
     assert "type of a field" in bench.refused(*line, "total:mony")
+    assert "--schema total:money" in bench.refused(*line[:-1])
+
+
+def test_a_missing_document_is_named(bench: Bench) -> None:
+    typo = bench.receipts / "typo.png"
+    assert f"{typo}: no such file" in bench.refused("run", typo, "--schema", SCHEMA)
+
+
+def test_a_question_may_be_longer_than_a_file_name(bench: Bench) -> None:
+    picture = bench.receipts / "a.png"
+    code, out, err = bench.viper("run", picture, "the sum? " * 40, "--schema", SCHEMA)
+    assert (code, out) == (0, "total: 9.55; date: 2018-12-25\n"), err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,23 @@ def test_the_layout_is_written_shown_and_registered(
     assert (detector.backend, detector.model) == ("onnx", str(path))
     (state,) = [each for each in inventory(load_profile("photo-lite")) if each.role == "detector"]
     assert state.place == "folder" and state.size_bytes == path.stat().st_size
+
+
+def test_the_first_detector_makes_photo_lite_the_default(
+    tmp_path: Path, capsys: Capture, picture: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = YOLO.write(tmp_path / "tiny.onnx")
+    line = ("setup", "model", str(path), "--picture", picture)
+    monkeypatch.setenv("VIPER_PROFILE", "cpu")
+    code, out, _ = viper(capsys, *line)
+    assert code == 0 and "default" not in out and "--profile photo-lite" in out
+    monkeypatch.delenv("VIPER_PROFILE")
+    assert "photo-lite is now the default profile" in viper(capsys, *line)[1]
+    assert default_profile() == "photo-lite"
+    code, out, err = viper(capsys, "run", picture, "how many of these?", "--like", "16,8,80,72")
+    assert (code, out) == (0, "1\n"), err
+    (home / "config.toml").write_text('profile = "cpu"\n')
+    assert "default" not in viper(capsys, *line)[1] and default_profile() == "cpu"
 
 
 def test_eighty_categories_without_names_are_those_of_coco(tmp_path: Path, capsys: Capture) -> None:
@@ -217,6 +235,20 @@ def test_a_new_detector_drops_the_calibration_of_another(
     assert "confidence" not in own.read_text() and "find_scope" in own.read_text()
 
 
+@pytest.mark.parametrize("changed", ["layout", "weights"])
+def test_a_changed_detector_of_the_same_name_drops_the_calibration(
+    changed: str, model: Path, capsys: Capture, home: Path
+) -> None:
+    own, beside = home / "profiles" / "photo-lite.toml", model.with_suffix(".toml")
+    own.write_text(own.read_text() + "\n[confidence.question]\nweights = [1.0]\n")
+    if changed == "layout":
+        beside.write_text(beside.read_text().replace('colors = "RGB"', 'colors = "BGR"'))
+    else:
+        replace(YOLO, box=(8, 8, 40, 40)).write(model)
+    assert viper(capsys, "setup", "model", str(model))[0] == 0
+    assert "confidence" not in own.read_text() and str(model) in own.read_text()
+
+
 def test_without_a_model_file_one_line_says_what_to_fetch(capsys: Capture, picture: str) -> None:
     line = refused(capsys, "run", picture, "how many cats?", "--profile", "photo-lite")
     assert "yolox_nano.onnx (Apache-2.0, 3.7 MB) and run: viper setup model" in line
@@ -351,9 +383,9 @@ def test_setup_names_the_file_to_fetch_where_no_hub_answers(
         raise ModelError("no hub")
 
     monkeypatch.setattr(setup, "check_hub", silent)
-    _, out, _ = viper(capsys, "setup")
-    assert "offline  fetch https://github.com/Megvii-BaseDetection" in out
-    assert out.count("setup model") == 1
+    code, out, _ = viper(capsys, "setup")
+    assert code == 1 and out.count("setup model") == 1
+    assert out.splitlines()[-1].startswith("offline  fetch https://github.com/Megvii-BaseDetection")
 
 
 def test_a_profile_with_a_layout_that_is_broken_is_one_line(

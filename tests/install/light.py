@@ -248,6 +248,8 @@ def photo_lite_runs_without_torch(light: Light) -> None:
     Image.fromarray(plain()).save(light.folder / "plain.png")
     names = (("names", str(dict(enumerate(NAMES)))),)
     Graph("yolo_columns", times=(1.0,) * 3, metadata=names).write(light.folder / "tiny.onnx")
+    fields = ("--schema", "total:money")
+    light.viper("run", "plain.png", *fields, "--profile", "photo-lite")  # no detector yet
     (light.folder / "cats.py").write_text(
         "patch = ImagePatch(image)\n"
         "cat = patch.find('orange cats')[0]\n"
@@ -257,6 +259,10 @@ def photo_lite_runs_without_torch(light: Light) -> None:
     printed = light.viper("setup", "model", "tiny.onnx", "--picture", "plain.png")
     if "found    cat 0.80 at (16, 8, 80, 72)" not in printed:
         raise Failed(printed)
+    light.viper("run", "plain.png", *fields)
+    marked = light.viper("run", "plain.png", "how many of these?", "--like", "16,8,80,72")
+    if marked.strip() != "1":
+        raise Failed(marked)
     answer = light.viper("exec", "cats.py", "plain.png", "--profile", "photo-lite").strip()
     if answer != "orange 0 ''":
         raise Failed(answer)
@@ -265,6 +271,7 @@ def photo_lite_runs_without_torch(light: Light) -> None:
         Image.fromarray(plain()).save(light.folder / "many" / f"{number}.png")
     table = ("--out", "cats.csv", "--profile", "photo-lite")
     light.viper("apply", "cats.py", "many", *table)
+    light.viper("apply", "extract", "many", "--out", "totals.csv", *fields)
     if (light.folder / "cats.csv").read_text().count("orange 0") != 2:
         raise Failed((light.folder / "cats.csv").read_text())
     (light.folder / "dogs.py").write_text("answer = ImagePatch(image).exists('dog')\n")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,7 @@ from PIL import Image
 from viper.errors import MediaError, MissingExtraError
 from viper.models import media as media_module
 from viper.models.media import media_from, read_picture
-from viper.models.media_files import MAX_PAGE_SIDE, PAGE_DPI
+from viper.models.media_files import MAX_PAGE_SIDE, PAGE_DPI, opened
 
 pytest.importorskip("pypdfium2")
 
@@ -40,6 +42,16 @@ def test_every_page_is_a_picture_in_its_colors(tmp_path: Path) -> None:
     assert [page.shape for page in media.images] == [(PAGE_DPI, 2 * PAGE_DPI, 3)] * 3
     for page, shade in zip(media.images, (10, 120, 250), strict=True):
         assert page.dtype == np.uint8 and abs(int(page.mean()) - shade) <= 2
+
+
+def test_the_file_is_closed(tmp_path: Path) -> None:
+    path = pdf(tmp_path / "a.pdf", 10)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with opened(path, 1, picture=False):
+            pass
+        gc.collect()
+    assert not [each for each in caught if each.category is ResourceWarning]
 
 
 def test_red_stays_red(tmp_path: Path) -> None:

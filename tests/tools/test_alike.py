@@ -14,12 +14,13 @@ from viper.errors import ToolError
 from viper.models.media import media_from
 from viper.models.vision.boxes import overlaps
 from viper.models.vision.roles import Detection, Pixels
+from viper.profiles import read_profile
 from viper.sandbox import Ref
 from viper.schema import Box, PixelBox
 from viper.tools import alike
 from viper.tools.alike import LARGEST, MAX_WINDOWS, _windows, find_alike
 from viper.tools.models import ModelSet
-from viper.tools.settings import ThresholdSchedule, ToolSettings
+from viper.tools.settings import DEFAULT_THRESHOLDS, ThresholdSchedule, ToolSettings
 from viper.tools.toolbox import Toolbox
 
 SPOTS = [(30, 30), (90, 34), (150, 60), (40, 100), (215, 120)]
@@ -131,6 +132,11 @@ def test_a_part_and_another_picture_can_be_searched() -> None:
     pictures = [smear(), smear(SPOTS[3:])]
     other, _ = find_like([example], Ref("image", ("image1", 240, 160)), pictures)
     assert len(other) == 2 and {each.fields[0] for each in other} == {"image1"}
+
+
+def test_the_schedule_of_photo_lite_starts_at_the_default() -> None:
+    schedule = read_profile("photo-lite").tools.sensitivities["like.threshold"]
+    assert schedule.start == DEFAULT_THRESHOLDS["like.threshold"]
 
 
 def test_a_threshold_of_the_profile_moves_the_result_without_another_search() -> None:

@@ -98,6 +98,8 @@ def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
     if out.suffix.lower() not in SUFFIXES or out.is_dir():
         raise UsageError(f"-o {out}: expected the name of a file that ends in .csv or .jsonl")
     is_shipped = str(program) == "extract" and not program.exists()
+    if is_shipped and not options.fields:
+        raise UsageError("extract reads fields; name them, as --schema total:money,date:date")
     source = shipped_program() if is_shipped else cli.read_program(program, MAX_SCRIPT_BYTES)
     exported = ExportedProgram.read(source)
     if exported is not None and exported.media == "images":
@@ -118,6 +120,8 @@ def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
     profile = (
         profile_of(exported, options, options.trust) if exported else cli.open_profile(options)
     )
+    if is_shipped:
+        profile = profile.with_ocr_alone()
     run_options = RunOptions(**run_changes(options.settings))
     bound_arenas()
     with ExitStack() as stack:

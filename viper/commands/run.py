@@ -15,7 +15,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -65,7 +64,9 @@ def run(chosen: QueryOptions, media_and_query: tuple[str, ...]) -> int:
     viper run table.png -i
     viper run photo.jpg "who is this?" --force
     """
-    if chosen.fields and Path(media_and_query[-1]).exists():  # all are media
+    *before, last = media_and_query
+    # Path.exists raises for a question that is longer than a file's name.
+    if chosen.fields and (not before or os.path.exists(last)):  # noqa: PTH110
         media_and_query = (*media_and_query, f"read the fields {chosen.fields}")
     if len(media_and_query) < 2 and not chosen.interactive:
         raise click.UsageError(
@@ -121,6 +122,8 @@ def run(chosen: QueryOptions, media_and_query: tuple[str, ...]) -> int:
 
         show_prompt(profile, media, query, options)
         return EXIT_OK
+    if chosen.fields and chosen.strategy is None:
+        profile = profile.with_ocr_alone()
     with cli.open_reasoner(profile, many_queries=chosen.interactive and os.isatty(0)) as reasoner:
         if writes_programs:  # its processes start while the libraries of the models are imported
             reasoner.components.sandbox.start()

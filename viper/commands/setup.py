@@ -81,7 +81,9 @@ def set_up(name: str | None, *, check: bool, yes: bool, state: Path | None) -> i
             name = PHOTO_LITE
         else:
             click.echo(f"offline  {FETCH_MODEL}")
-    name = name or _propose(machine)
+    name = name or _propose(machine, has_hub)
+    if name is None:
+        return EXIT_FAILED
     profile = load_profile(name, state=state)
     writes = name != PHOTO_LITE or any(map(os.environ.get, ("OPENAI_API_KEY", "OPENAI_BASE_URL")))
     missing = downloads(profile)
@@ -108,10 +110,15 @@ def set_up(name: str | None, *, check: bool, yes: bool, state: Path | None) -> i
         _ask(profile)
     else:
         click.echo("writer   none: viper exec and viper apply run your programs (OPENAI_API_KEY)")
+    make_default(name, state)
+    return EXIT_OK
+
+
+def make_default(name: str, state: Path | None) -> None:
+    """Write a profile as that of commands that name none, and say so."""
     path, quoted = config_file(state), name.replace("\\", "\\\\").replace('"', '\\"')
     write_file(path, f'profile = "{quoted}"\n')
-    click.echo(f"{profile.name} is now the default profile ({path}); --profile names another one")
-    return EXIT_OK
+    click.echo(f"{name} is now the default profile ({path}); --profile names another one")
 
 
 def _ask(profile: Profile) -> None:
@@ -191,10 +198,11 @@ def report_fit(profile: Profile, machine: Machine) -> Iterator[str]:
         yield f"{total:.1f} GB are to be downloaded, and {machine.disk_gb:.1f} GB are free"
 
 
-def _propose(machine: Machine) -> str:
+def _propose(machine: Machine, has_hub: bool) -> str | None:
     """Print the profiles that can be proposed, and return the best one that fits.
 
-    An endpoint is preferred to models on a processor if its key is set.
+    An endpoint is preferred to models on a processor if its key is set. Without a hub only a
+    profile whose models are on this disk fits, and None is returned if there is none.
     """
     fits = [document.name for document in fitting(machine)]
     rows, names = [], []
@@ -204,6 +212,7 @@ def _propose(machine: Machine) -> str:
         asks = document.llm.backend == "openai"
         why_not = [] if document.name in fits else ["memory"]
         why_not += ["disk"] if gigabytes > machine.disk_gb else []
+        why_not += ["hub"] if gigabytes and not has_hub else []
         why_not += ["key"] if asks and profile.problems() else []
         if not why_not:
             names.append((hardware.gpu_gib > 0, asks, document.name))
@@ -212,6 +221,8 @@ def _propose(machine: Machine) -> str:
         size = f"{gigabytes:.1f} GB, {gigabytes * 8000 / _MBIT_PER_S / 60:.0f} min"
         fit_text = f"no: {', '.join(why_not)}" if why_not else "yes"
         rows.append((document.name, demand, size, fit_text, document.description))
+    if not names and not has_hub:
+        return None
     download = f"download at {_MBIT_PER_S} Mbit/s"
     echo_table(("profile", "needs", download, "fits", "description"), rows)
     if not names:

@@ -6,6 +6,7 @@ detector on a picture to show what it finds, and writes the user's own profile.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TextIO
 
@@ -13,7 +14,7 @@ import click
 import tomlkit
 
 from viper.commands.options import state_option
-from viper.commands.setup import PHOTO_LITE
+from viper.commands.setup import PHOTO_LITE, make_default
 from viper.embedded import MEDIA
 from viper.errors import EXIT_OK, UsageError
 from viper.escape import for_terminal
@@ -22,7 +23,7 @@ from viper.models.vision.detector_onnx import OnnxDetector, open_session
 from viper.models.vision.onnx_layout import MOST_CATEGORIES
 from viper.models.vision.onnx_proposal import proposed
 from viper.profiles.backends import ONNX
-from viper.profiles.files import state_dir
+from viper.profiles.files import config_file, state_dir
 from viper.record import read_toml
 from viper.schema import to_json
 from viper.storage.files import write_file
@@ -90,12 +91,15 @@ def model(
         click.echo(f"found    nothing in {picture.name}; try another with --picture")
     own = state_dir(state) / "profiles" / f"{PHOTO_LITE}.toml"
     document = tomlkit.parse(read_toml(own)[0]) if own.is_file() else tomlkit.document()
-    document["description"] = f"photographs offline, with {path.name}"
-    document["extends"] = PHOTO_LITE
+    # The id changes with the weights and the layout: a calibration is that of one detector.
+    description = f"photographs offline, with {detector.model_id}"
+    if document.get("description") != description:
+        document.pop("confidence", None)
+    document |= {"description": description, "extends": PHOTO_LITE}
     choice = {"backend": ONNX, "model": str(path)}
-    if document.get("roles", {}).get("detector") != choice:
-        document.pop("confidence", None)  # calibrated with another detector
-        document.setdefault("roles", tomlkit.table())["detector"] = choice
-        write_file(own, tomlkit.dumps(document))
+    document.setdefault("roles", tomlkit.table())["detector"] = choice
+    write_file(own, tomlkit.dumps(document))
     click.echo(f"profile  {PHOTO_LITE} uses it on this machine ({own}): --profile {PHOTO_LITE}")
+    if not (config_file(state).exists() or os.environ.get("VIPER_PROFILE")):  # nothing was chosen
+        make_default(PHOTO_LITE, state)
     return EXIT_OK

@@ -142,7 +142,7 @@ def opened(path: Path, page: int, picture: bool) -> Iterator[OpenedFile]:
                     yield OpenedFile(_kept(width, height), partial(_decode_animation, image))
                 else:
                     yield OpenedFile(width * height, partial(_decode_page, image, path, page))
-        elif path.open("rb").read(5) == b"%PDF-":
+        elif stack.enter_context(path.open("rb")).read(5) == b"%PDF-":
             yield stack.enter_context(_opened_pdf(path, page))
         elif picture:
             raise MediaError(f"{path}: is no picture; expected one such as PNG or JPEG")

@@ -152,6 +152,13 @@ class Profile(ModelChoices):
         """Return the same profile in the zero-shot setting."""
         return replace(self, document=replace(self.document, bank=None))
 
+    def with_ocr_alone(self) -> Profile:
+        """Return the same profile for the shipped program of task ``extract``, which asks no other
+        model, so that no other one need be usable.
+        """
+        roles = {role: each for role, each in self.document.roles.items() if role == "ocr"}
+        return replace(self, document=replace(self.document, models={}, roles=roles))
+
     def with_bank(self, bank: str) -> Profile:
         """Return the same profile with another bank of examples: a file, or ``embedded:NAME``."""
         path = bank if bank.startswith("embedded:") else str(Path(bank).resolve())

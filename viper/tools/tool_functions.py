@@ -117,6 +117,8 @@ def detections(session: ToolSession, region: Region, name: str) -> list[Detectio
     """
     if region.is_empty:
         return []
+    if vocabulary := session.toolbox.models.trait("detector", "vocabulary", None):
+        vocabulary.named(name)  # refuses an unknown word before the model runs
     place, encoding = searched_part(session, "detector", region)
     boxes = soft_prompt_tools.detect(session, place, encoding, name)
     if boxes is None:

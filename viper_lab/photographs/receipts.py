@@ -84,9 +84,7 @@ class _Receipts:
         # half of them take two minutes to read
         self.samples: Sequence[Sample] = RECEIPTS.samples(spec)[:: 2 if job.quick else 1]
         self.root, self._file = job.folder(PART), job.out / PART / "lines.jsonl"
-        profile = load_profile("photo-lite")
-        roles = {"ocr": profile.document.roles["ocr"]}
-        profile = replace(profile, document=replace(profile.document, roles=roles))
+        profile = load_profile("photo-lite").with_ocr_alone()
         self._components: Components = profile.components()
 
     @property

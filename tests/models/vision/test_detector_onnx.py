@@ -15,7 +15,7 @@ from viper.errors import ToolError, UsageError, ViperError
 from viper.models.vision.boxes import MIN_SCORE
 from viper.models.vision.colors import COLORS
 from viper.models.vision.detector_onnx import OnnxDetector, OnnxEncoding, open_session
-from viper.models.vision.onnx_layout import Layout, OnnxError
+from viper.models.vision.onnx_layout import Layout, OnnxError, decoded
 from viper.models.vision.onnx_proposal import proposed
 from viper.models.vision.roles import Detector
 
@@ -220,6 +220,13 @@ def test_pictures_of_one_pixel_and_of_a_strip_are_taken(tmp_path: Path) -> None:
     model = detector(tmp_path, Graph())
     for picture in (plain(1, 1), plain(3000, 1)):
         assert len(model.encode([picture])) == 1
+
+
+def test_outputs_without_rows_are_an_empty_picture() -> None:
+    layout = Layout(size=(SIDE, SIDE), decoder="detr", categories=NAMES)
+    for count in (len(NAMES), len(NAMES) + 1):
+        boxes, scores = decoded(layout, [np.zeros((1, 0, 4)), np.zeros((1, 0, count))])
+        assert boxes.shape == (0, 4) and scores.shape == (0, len(NAMES))
 
 
 def test_every_error_is_one_of_ours() -> None:

@@ -21,7 +21,7 @@ from viper.data.sample import Sample, kind_of
 from viper.errors import CancelledError, ViperError
 from viper.evaluate.metrics import JUDGES, Metric
 from viper.evaluate.metrics.editing import NeedsEditJudge
-from viper.evaluate.sample_result import Prediction, SampleResult
+from viper.evaluate.sample_result import REFUSALS, Prediction, SampleResult
 from viper.models.media import Media, media_from
 from viper.models.vision.roles import Pixels
 from viper.reasoner import Reasoner, RunOptions
@@ -258,7 +258,8 @@ class SampleRunner:
             failure = Failure("internal", f"metric: {type(error).__name__}: {error}")
             return ItemOutcome(item.position, _row(item, trace, failure, seconds), trace)
         row = _row(item, trace, trace.failure if prediction is None else None, seconds)
-        judged = replace(row, score=score.value, details=dict(score.details), prediction=prediction)
+        value = score.value if row.failure in (None, *REFUSALS) else 0.0  # no fault is right
+        judged = replace(row, score=value, details=dict(score.details), prediction=prediction)
         return ItemOutcome(item.position, judged, trace)
 
 

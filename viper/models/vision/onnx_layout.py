@@ -216,7 +216,7 @@ def _detr(layout: Layout, outputs: Sequence[Any]) -> Parts:
     if len(outputs) != 2 or len(outputs[0]) != len(outputs[1]):
         return None
     # Three categories and none have as many logits as a box has sides, but not from 0 to 1.
-    boxes, logits = sorted(outputs, key=lambda each: (each.shape[1] != 4, each.min() < 0))
+    boxes, logits = sorted(outputs, key=lambda each: (each.shape[1] != 4, each.min(initial=0) < 0))
     more = logits.shape[1] - len(layout.categories)
     if boxes.shape[1] != 4 or more not in (0, 1):
         return None

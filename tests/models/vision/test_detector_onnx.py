@@ -225,7 +225,8 @@ def test_pictures_of_one_pixel_and_of_a_strip_are_taken(tmp_path: Path) -> None:
 def test_outputs_without_rows_are_an_empty_picture() -> None:
     layout = Layout(size=(SIDE, SIDE), decoder="detr", categories=NAMES)
     for count in (len(NAMES), len(NAMES) + 1):
-        boxes, scores = decoded(layout, [np.zeros((1, 0, 4)), np.zeros((1, 0, count))])
+        outputs = [np.zeros((1, 0, 4)), np.zeros((1, 0, count))]
+        boxes, scores = decoded(layout, outputs, "tiny")
         assert boxes.shape == (0, 4) and scores.shape == (0, len(NAMES))
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from tests.models.vision.onnx_graphs import LAYOUTS, NAMES, SIDE, Graph
 from tests.test_record import TRACE
 from tests.tuning.agent.turns import COUNT, DONE, FIND, STORE, workflow
 from viper.ace.bank import read_bank, write_bank
@@ -34,6 +35,8 @@ from viper.evaluate.sample_result import SampleResult
 from viper.models.domain import Look
 from viper.models.llm.capabilities import Capabilities, Corrections
 from viper.models.media import media_from, write_mp4
+from viper.models.vision.detector_onnx import OnnxDetector
+from viper.models.vision.onnx_layout import Layout
 from viper.profiles import load_profile
 from viper.profiles.exported import ExportedProgram
 from viper.profiles.files import read_profile, shipped_profiles
@@ -194,6 +197,17 @@ _DUMP = (
 )
 _WORKFLOW_LINE = '{"workflow": "w", "turn": 1, "effective": true}\n'
 
+
+def _layout(_: Path) -> bytes:
+    values = {"size": [SIDE, SIDE], "categories": list(NAMES), **LAYOUTS["yolox"]}
+    return "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items()).encode()
+
+
+def _onnx(folder: Path) -> bytes:
+    (folder / "a.toml").write_bytes(_layout(folder))
+    return Graph().write(folder / "made.onnx").read_bytes()
+
+
 READERS: Mapping[str, Reader] = {
     "PNG": ("a.png", _picture("PNG"), media_from),
     "animated PNG": ("a.png", _picture("PNG", moves=True), media_from),
@@ -206,6 +220,7 @@ READERS: Mapping[str, Reader] = {
     "AVIF": ("a.avif", _picture("AVIF"), media_from),
     "HEIC": ("a.heic", _picture("HEIF"), media_from),
     "MP4": ("a.mp4", _video, media_from),
+    "PDF": ("a.pdf", _picture("PDF"), media_from),
     "manifest": ("run.json", _stored("run.json"), _run("run.json")),
     "samples": ("samples.db", _stored("samples.db"), _run("samples.db")),
     "feedback": ("feedback.jsonl", _stored("feedback.jsonl"), _run("feedback.jsonl")),
@@ -215,6 +230,8 @@ READERS: Mapping[str, Reader] = {
     "script": ("answer.py", _script, _read_script),
     "profile": ("a.toml", lambda _: shipped_profiles()["endpoint"].read_bytes(),
                 lambda path: read_profile(str(path))),
+    "ONNX": ("a.onnx", _onnx, OnnxDetector.from_pretrained),
+    "layout": ("a.toml", _layout, lambda path: Layout.beside(path.with_suffix(".onnx"))),
     "graph": ("a.toml", lambda _: (GRAPHS / "avis.toml").read_bytes(),
               lambda path: load_route(str(path))),
     "CSV": ("a.csv", _bytes("media,query,answer,task,options,id\na.png,what?,cup,question,,1\n"

@@ -37,13 +37,14 @@ def test_a_terminal_line_is_cut() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "  =1", "\n=1", "＝1"]
+    "text",
+    ["=cmd|' /C calc'!A0", "+1", "-1+1", "-1\n", "@SUM(A1)", "\t=1", "\r=1", "  =1", "\n=1", "＝1"],
 )
 def test_a_cell_is_no_formula(text: str) -> None:
     assert for_csv(text).startswith("'")
 
 
-@pytest.mark.parametrize("text", ["plain", "a=b", "1 - 2", "", "[1, 2]"])
+@pytest.mark.parametrize("text", ["plain", "a=b", "1 - 2", "", "[1, 2]", "-5.00", "-1"])
 def test_other_cells_are_left_alone(text: str) -> None:
     assert for_csv(text) == text
 

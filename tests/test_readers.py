@@ -25,7 +25,8 @@ _OF_READERS = {
     "evaluate.answers_file": "table", "evaluate.predictions": "predictions",
     "evaluate.runs.store": "manifest, samples", "evaluate.sample_result": "samples",
     "models.domain": "look", "models.llm.capabilities": "corrections",
-    "models.media": "PNG", "models.media_files": "PNG, MP4",
+    "models.vision.detector_onnx": "ONNX",
+    "models.media": "PNG", "models.media_files": "PNG, MP4, PDF",
     "profiles.files": "profile", "profiles.document": "profile", "record": "profile, graph",
     "search.documents": "texts, Markdown, dump", "storage.files": "manifest",
     "storage.json_lines": "feedback, labels, workflows", "storage.sqlite": "samples, pool",
@@ -39,7 +40,7 @@ _OF_THE_USER = [
     "models.vision.embedder_sentence", "profiles.models", "prompting.template",
     "sandbox.lockdown", "sandbox.pool", "sandbox.zygote", "search.image_index", "search.named",
     "search.picture_index", "search.text_index", "search.web_text", "serve.client", "serve.forms",
-    "strategies.seek.decisions", "threads", "tools.call_log", "tools.edits",
+    "strategies.extract", "strategies.seek.decisions", "threads", "tools.call_log", "tools.edits",
     "tuning.agent.training", "tuning.agent.tuned_model", "web.behind_token",
     "web.demo.manager", "web.demo.page", "web.demo.rendering", "web.pages",
 ]  # fmt: skip

@@ -41,6 +41,7 @@ FAILURE = Failure("tool", "no box", 2, "x = 1", "f", "ToolError", "find", "thres
 CALL = ToolCall(
     index=3,
     tool="find",
+    unknown="a cup of tea",
     args=({"kind": "image", "fields": ["image0", 40, 30]}, "cube"),
     kwargs={"limit": 2},
     result=[{"kind": "patch", "fields": ["image0", 1.5, 20.25, 3, 29, "", "cube"]}],

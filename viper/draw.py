@@ -90,6 +90,10 @@ def _with_caption(image: Any, trace: Trace, box: Any) -> Any:
     if answer is not None and answer.kind == "tags":
         draw_tags(image, [Tag(tag["label"], tuple(tag["box"])) for tag in answer.value], scale)
         caption = ", ".join(tag["label"] for tag in answer.value) or "no tags"
+    if answer is not None and answer.kind == "fields":
+        fields = [each for each in answer.value if each["image_index"] == 0]
+        draw_tags(image, [Tag(each["field"], tuple(each["box"])) for each in fields], scale)
+        caption = ", ".join(f"{each['field']}: {each['value']}" for each in answer.value)
     size = max(14, image.width // 36)
     font = ImageFont.load_default(size)
     canvas = Image.new("RGB", (image.width, image.height + size * 3), "white")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 # Beginnings of formulas in spreadsheets, with the full-width signs that they take for the same.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
+_NEGATIVE = re.compile(r"-[0-9]+(?:\.[0-9]+)?")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#!|~$])")
 _SPACES = re.compile(r"\s+")
 # Pages hold megabytes of base64, so only characters beyond these are looked at one by one.
@@ -37,12 +38,13 @@ def for_terminal(text: str, width: int | None = None) -> str:
 def for_csv(text: str) -> str:
     """Return a cell that no spreadsheet reads as a formula.
 
-    An apostrophe is put before such a cell.
+    An apostrophe is put before such a cell, but not before a negative number.
 
     Source: OWASP, "CSV Injection".
     """
     cell = visible(text)
-    return f"'{cell}" if cell.lstrip().startswith(_FORMULA) or text.startswith(_FORMULA) else cell
+    is_formula = cell.lstrip().startswith(_FORMULA) or text.startswith(_FORMULA)
+    return f"'{cell}" if is_formula and not _NEGATIVE.fullmatch(text) else cell
 
 
 def csv_text(rows: Iterable[Iterable[Any]]) -> str:

@@ -16,19 +16,20 @@ import inspect
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from viper.api.image_patch import ImagePatch
 from viper.api.runtime import ImageHandle
+from viper.api.written import field_types
 from viper.errors import UnknownNameError, UsageError
 from viper.models.decoding import limited
 from viper.models.llm.messages import Prompt, as_text
 from viper.models.media import media_from
 from viper.run_result import RunResult
-from viper.schema import TASKS, Query, RunWarning, Trace, Trial
+from viper.schema import TASKS, PixelBox, Query, RunWarning, Trace, Trial
 from viper.strategies import strategy as named_strategy
 from viper.strategies.answers import value_for
 from viper.strategies.base import (
@@ -43,13 +44,14 @@ from viper.strategies.base import (
     answering_trial,
     failure_of,
 )
-from viper.strategies.confidence import judged, limit_of
+from viper.strategies.confidence import EXEC, check_risk, judged, mode_of
 from viper.strategies.end_to_end import fall_back
+from viper.strategies.marked import MarkedStrategy, boxes_of, with_marks
 from viper.strategies.program import Generation, run_program
 from viper.strategies.prompts import write_prompt
 from viper.strategies.settings import RunSettings, all_settings, shipped_settings
 from viper.strategies.tasks import resolve_task
-from viper.strategies.verification import verify
+from viper.strategies.verification import agreement, verify
 from viper.strategies.warnings import warnings_of
 from viper.tools.parent_routines import api_client
 
@@ -72,17 +74,23 @@ class RunOptions:
 
     Attributes:
         options: the candidate answers; a text is split at its semicolons.
+        like: up to four boxes of examples, (x0, y0, x1, y1) in pixels from the top-left corner of
+            the picture, or texts as ``10,20,40,60``; programs get them as ``marked``.
+        fields: what an ``extract`` reads, each as ``name:type``; a text is split at its commas.
         changes: settings by name, including those of single strategies; see
             :mod:`viper.strategies.settings`. Each is also a keyword and an attribute. None, or
             a missing name, keeps the profile's value.
 
     Raises:
         UnknownNameError: a keyword that is no setting.
+        UsageError: options that are no texts, or wrong boxes.
     """
 
     task: str = "auto"
     options: tuple[str, ...] = ()
     sample_id: str | None = None
+    like: tuple[PixelBox, ...] = ()
+    fields: tuple[str, ...] = ()
     changes: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __init__(
@@ -91,12 +99,14 @@ class RunOptions:
         options: Sequence[str] | str = (),
         *,
         sample_id: str | None = None,
+        like: Sequence[Sequence[float] | str] = (),
+        fields: Sequence[str] | str = (),
         changes: Mapping[str, Any] = MappingProxyType({}),
         **settings: Any,
     ) -> None:
         for name in settings:
             if name not in all_settings():
-                choices = [*all_settings(), *(option.name for option in fields(self))]
+                choices = [*all_settings(), *self.__dataclass_fields__]
                 raise UnknownNameError("setting", name, choices)
         changes = {**changes, **settings}
         if isinstance(options, str):
@@ -110,6 +120,8 @@ class RunOptions:
             task=task or "auto",
             options=tuple(options or ()),
             sample_id=sample_id,
+            like=boxes_of(like or ()),
+            fields=tuple(fields.split(",") if isinstance(fields, str) and fields else fields),
             changes={name: value for name, value in changes.items() if value is not None},
         )
 
@@ -237,14 +249,15 @@ class Reasoner:
         if usage is not None:
             context.usage = usage
         settings = context.settings
+        if MarkedStrategy.answers(context.query):
+            using = using or MarkedStrategy()
         strategy = using or named_strategy(settings.strategy)
         if settings.verify and not getattr(strategy, "writes_programs", False):
             raise UsageError(
                 f"strategy {strategy.name} writes no programs to verify; leave --verify out, or "
                 "use strategy program or plan"
             )
-        if settings.abstain:
-            limit_of(self.components.confidence, strategy.name, settings.verify, settings.abstain)
+        self._check_risk(settings, strategy.name)
         started = time.perf_counter()
         trials: list[Trial] = []
         try:
@@ -302,9 +315,10 @@ class Reasoner:
         """
         run_options = (request or RunOptions()).changed(**changes)
         context, reason = self.context(media, query or "(no question)", run_options, cancel)
-        if run_options.task == "auto" and not run_options.options:
+        if run_options.task == "auto" and not (run_options.options or run_options.fields):
             context.query = replace(context.query, task="auto")
             reason = "read from what the program returns"
+        self._check_risk(replace(context.settings, verify=False), EXEC)
         started = time.perf_counter()
         accept_misfit = context.settings.on_misfit != "refuse"  # nobody writes another program
         trials = list(
@@ -370,7 +384,8 @@ class Reasoner:
             raise UnknownNameError("task", options.task, TASKS)
         with limited(cancel=cancel):
             loaded = media_from(media).for_run()
-        query = Query(stripped, options.task, loaded.kind, options.options, options.sample_id)
+        asked = options.options, options.sample_id, (), options.fields
+        query = with_marks(Query(stripped, options.task, loaded.kind, *asked), options.like, loaded)
         settings = options.settings(self.components.settings)
         task, reason = resolve_task(query, settings.usual_task)
         if task == "choice" and len(options.options) < 2:
@@ -378,9 +393,18 @@ class Reasoner:
                 f"a choice needs at least two options, got {len(options.options)}; "
                 'give --options "first; second; …"'
             )
+        if task == "extract":
+            query = replace(query, fields=tuple(map(":".join, field_types(query.fields).items())))
+            if "strategy" not in options.changes:  # the shipped program costs no request
+                settings = settings.changed(strategy="extract")
         self.components.library.api_set(settings.api)
         resolved = replace(query, task=task)
         return RunContext(resolved, loaded, settings, cancel or threading.Event()), reason
+
+    def _check_risk(self, settings: RunSettings, strategy: str) -> None:
+        if settings.abstain:
+            mode = mode_of(verify=settings.verify, checks=settings.checks)
+            check_risk(self.components.confidence, strategy, mode, settings.abstain)
 
     def _result(
         self,
@@ -391,18 +415,25 @@ class Reasoner:
         started: float,
         conclusion: Conclusion,
     ) -> RunResult:
-        name = "exec" if strategy is None else strategy.name
+        name = EXEC if strategy is None else strategy.name
         chosen = conclusion.chosen
         if chosen is None:
             chosen = max((i for i, each in enumerate(trials) if each.answer), default=None)
         answering = None if chosen is None else trials[chosen]
         answer = None if answering is None else answering.answer
+        settings, checks = context.settings, conclusion.checks
+        # Nobody verifies a given program: it has no rivals.
+        verified = settings.verify and strategy is not None
+        has_program = strategy is None or getattr(strategy, "writes_programs", False)
+        if settings.checks and has_program and not verified:
+            checks = agreement(self.components, context, answering)
         failures = [trial.failure for trial in trials if trial.correction != "fallback"]
         failure = failures[-1] if failures else conclusion.stopped
         warnings = warnings_of(
             self.components,
             context,
             answering,
+            trials,
             strategy=name,
             names_things=not getattr(strategy, "searches_texts", False),
             fallback=conclusion.fallback,
@@ -436,13 +467,13 @@ class Reasoner:
             examples_left_out=conclusion.examples_left_out,
             seed=context.settings.seed,
             warnings=warnings,
-            checks=conclusion.checks,
+            checks=checks,
             path=parts.pop("path", ()),
             turns=parts.pop("turns", ()),
             parts=parts,
         )
-        verified, risk = context.settings.verify, context.settings.abstain
-        trace = judged(trace, self.components.confidence, verified=verified, risk=risk)
+        mode = mode_of(verify=verified, checks=settings.checks)
+        trace = judged(trace, self.components.confidence, mode=mode, risk=settings.abstain)
         value = None
         if answering is not None and trace.answer is not None:
             value = value_for(context.query.task, trace.answer, context.media, answering.value)

@@ -20,7 +20,7 @@ from typing import Any, Literal, get_args
 # Stands in every record, so that a later form can tell this one; new optional fields need no other.
 SCHEMA_VERSION = 1
 
-Task = Literal["ground", "question", "choice", "statement", "edit", "tag", "auto"]
+Task = Literal["ground", "question", "choice", "statement", "edit", "tag", "extract", "auto"]
 TASKS: tuple[str, ...] = get_args(Task)
 
 # Fallbacks that answer if every trial failed; see :mod:`viper.strategies.end_to_end`.
@@ -91,6 +91,9 @@ class Query:
         media: kind of media: one image, several images, or one video.
         options: the candidate answers of a ``choice``; empty otherwise.
         sample_id: name of the sample in its data set, or None.
+        like: boxes that the user marked as examples; programs get them as ``marked``.
+        fields: what an ``extract`` reads, each as ``name:type``; empty otherwise. See
+            :func:`viper.api.written.field_types`.
     """
 
     text: str
@@ -98,6 +101,8 @@ class Query:
     media: str = "image"
     options: tuple[str, ...] = ()
     sample_id: str | None = None
+    like: tuple[PixelBox, ...] = ()
+    fields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -144,7 +149,8 @@ class ToolCall:
     ``judged_by`` names the threshold that candidates were compared with, if any, and ``scores``
     holds their scores, best first. ``taught`` names the learned soft prompts that had a part in the
     result, such as ``loc: pyramid``. ``note`` says what a model's reply held that the result leaves
-    out, "" for nothing. ``args`` and ``result`` are JSON values.
+    out, "" for nothing. ``unknown`` is the phrase that a detector has no category for, else "".
+    ``args`` and ``result`` are JSON values.
     """
 
     index: int
@@ -162,6 +168,7 @@ class ToolCall:
     line: int | None = None
     taught: tuple[str, ...] = ()
     note: str = ""
+    unknown: str = ""
 
 
 @dataclass(frozen=True)
@@ -260,13 +267,14 @@ class RunWarning:
 
     Attributes:
         kind: ``unknown_words`` and ``unlike_training_pictures`` if the query or its media lie
-            outside the profile's domain, ``guessed`` if the answer rests on nothing that was found,
-            ``weak_evidence`` if it rests on what only a lowered threshold let pass,
-            ``incomplete_reply`` if a model's reply was cut or held unreadable entries, ``fallback``
-            if a fallback answered, ``weak_model`` if the profile says so of the model that acts,
-            ``unused_pictures`` if a program looked at some of several pictures only,
-            ``unsupported`` if it looked at nothing, ``wrong_type`` if the question asks for another
-            kind of answer.
+            outside the profile's domain, or a program looked for what the detector does not know,
+            ``guessed`` if the answer rests on nothing that was found, ``weak_evidence`` if it rests
+            on what only a lowered threshold let pass, ``incomplete_reply`` if a model's reply was
+            cut or held unreadable entries, ``fallback`` if a fallback answered, ``weak_model`` if
+            the profile says so of the model that acts, ``field`` if a field of a document is
+            missing or in doubt, ``unused_pictures`` if a program looked at some of several pictures
+            only, ``unsupported`` if it looked at nothing, ``wrong_type`` if the question asks for
+            another kind of answer.
         text: one sentence for people.
         detail: the facts behind it, JSON.
     """
@@ -278,7 +286,7 @@ class RunWarning:
 
 @dataclass(frozen=True)
 class Check:
-    """One test of the program that answered, by verification.
+    """One test of the program that answered, by verification or the setting ``checks``.
 
     Attributes:
         kind: ``exact`` for an exact input, on which the program must answer as most candidates do,
@@ -286,6 +294,8 @@ class Check:
         name: what was tested.
         passed: the program's answer was the expected one.
         expected, seen: both answers, in short.
+        margin: how clearly thresholds decided in the run of the check, in log-odds; negative if
+            they rejected. None if none decided, or if the check moved them.
     """
 
     kind: str
@@ -293,6 +303,7 @@ class Check:
     passed: bool
     expected: str
     seen: str
+    margin: float | None = None
 
 
 @dataclass(frozen=True)
@@ -301,9 +312,12 @@ class Answer:
 
     ``value`` is JSON: str, bool, number or None; for a box see ``box`` (pixels from the top-left
     corner) and ``image_index``. ``choice_index`` counts from 0. Tags are a list of ``{"box",
-    "label"}``. For a picture, ``value`` holds ``picture`` (its name in the media of the run),
-    ``width`` and ``height``. ``confidence`` is the probability in [0, 1] that the answer is right;
-    None if the profile is not calibrated for it.
+    "label"}``. Fields are a list of ``{"field", "value", "box", "image_index", "confidence",
+    "lines", "reason"}`` in the order of the query: ``value`` is a text, a decimal number or an ISO
+    date, or None, ``lines`` the row of text that it was read from, and ``reason`` why it is missing
+    or in doubt, "" otherwise. For a picture, ``value`` holds ``picture`` (its name in the media of
+    the run), ``width`` and ``height``. ``confidence`` is the probability in [0, 1] that the
+    answer is right; None if the profile is not calibrated for it.
     """
 
     value: Any
@@ -331,7 +345,7 @@ class Trace:
     of strategies of other packages, by name. ``warnings`` holds the reasons to doubt the answer.
     ``guess`` is an answer that was withheld for one of them or for its low confidence; ``answer``
     is then None. ``checks``
-    holds the tests of the program that answered, if it was verified.
+    holds the tests of the program that answered, if it was verified or checked.
     """
 
     query: Query

@@ -42,6 +42,7 @@ ANSWERS: dict[str, Any] = {
     "select_answer": "two",
     "process_guesses": "maps",
     "ocr": "MK 17",
+    "find_like": BOXES,
     "image_search": ["Velora: a lamp"],
     "text_search": ["Velora: founded in 1893"],
     **dict.fromkeys(("color_pop", "blur_background", "replace", "put_emoji", "tag"), IMAGE),
@@ -52,6 +53,7 @@ ANSWERS |= {
     "components": [{"patch": BOXES[0], "area": 40, "x": 110.0, "y": 20.0}],
     "contours": [[(10.0, 20.0), (30.0, 20.0)]],
     "histogram": [10, 2, 3, 4],
+    "measure": {"color": "red", "share": 0.6, "width": 20, "height": 20, "error": 1.8},
     "line_profile": [0, 255, 0, 255],
     "pixel_count": 3,
     "show": None,
@@ -59,11 +61,18 @@ ANSWERS |= {
     "to_patch": Ref("image", ("edit-1", 200, 100)),
     **dict.fromkeys(("mean_color", "color_at"), (200, 20, 20)),
 }
+_READ = ("lines", "find_text", "value_right_of", "value_below", "dates", "amounts")
+ANSWERS |= {
+    **dict.fromkeys(_READ, [Ref("patch", ("image0", 10.0, 10.0, 50.0, 30.0, "", "9.00"))]),
+    "sums": [{"check": "items", "holds": True, "amount": "9.00"}],
+}
 NOTHING: dict[str, Any] = {
+    **dict.fromkeys((*_READ, "sums"), []),
     **dict.fromkeys(("find", "find_faces", "segment", "image_search", "text_search"), []),
     **dict.fromkeys(("components", "contours"), []),
     **dict.fromkeys(("exists", "verify_property"), False),
     "locate_event": [0, 0],
+    "find_like": [],
     "ocr": "",
 }
 """Answers of tools that find nothing."""

@@ -23,11 +23,14 @@ MODULES = """
     CROP_AHEAD CROP_AHEADOF COLORPOP BGBLUR EMOJI TAG
 """
 
-KNOWLEDGE = "ocr image_search text_search"
+KNOWLEDGE = "ocr image_search text_search find_like"
+
+DOCUMENTS = " lines find_text value_right_of value_below dates amounts sums "
 
 PIXELS = """
     enlarge rotate flip contrast grayscale blur edges threshold threshold_color difference overlay
-    frame_difference components contours histogram mean_color color_at line_profile pixel_count
+    frame_difference components contours histogram mean_color measure color_at line_profile
+    pixel_count
     draw_boxes draw_lines draw_points draw_grid side_by_side show to_array to_patch
 """
 
@@ -38,7 +41,7 @@ def test_the_sandbox_imports_it_by_name() -> None:
 
 def test_every_name_is_there(client: ScriptedClient) -> None:
     assert set(prelude.names(client, {})) == set(
-        (NAMES_OF_BOTH_PAPERS + MODULES + KNOWLEDGE + PIXELS).split()
+        (NAMES_OF_BOTH_PAPERS + MODULES + KNOWLEDGE + DOCUMENTS + PIXELS).split()
     )
 
 

@@ -374,7 +374,7 @@ def test_no_program_of_the_documentation_is_reported(tmp_path: Path) -> None:
         for t in blocks.values()
         if "import" not in t and re.search("^def execute_command|^FINAL_RESULT", t, re.M)
     ]
-    programs.append((ROOT / "examples" / "leftmost.py").read_text("utf-8"))
+    programs += [(ROOT / "examples" / f"{n}.py").read_text("utf-8") for n in ("leftmost", "people")]
     assert len(programs) > 8
     assert reported(programs, library) == []
 

@@ -15,6 +15,7 @@ from PIL import Image
 from playwright.sync_api import expect
 
 from tests.forked import viper
+from tests.tools.test_alike import SPOTS, smear
 from tests.web.demo_bench import ServedDemo, served_demo
 from viper.evaluate.runs.feedback import read_feedback
 from viper.evaluate.runs.store import RunStore
@@ -159,7 +160,7 @@ def test_a_box_is_drawn_as_feedback(
     ask(found, "find the faint ball")
     status(found, "answered after")
     kept = found.locator(".viper-status").first.inner_text().split()[-1]
-    found.locator("svg[data-draws]").wait_for()
+    found.locator("svg[data-draws=right]").wait_for()
     found.frame_locator("iframe").locator(".program").last.wait_for()
     seen = found.locator(".viper-media img").bounding_box()
     scale = min(seen["width"] / 100, seen["height"] / 60)
@@ -182,6 +183,35 @@ def test_a_box_is_drawn_as_feedback(
     assert remark.answer == [20, 10, 70, 50]
 
 
+def test_examples_are_marked_on_the_picture(
+    tab: Tab, served: ServedDemo, tmp_path: Path, shoot: Callable[[Any, str], None]
+) -> None:
+    path = tmp_path / "smear.png"
+    Image.fromarray(smear()).save(path)
+    found = tab(served.address)
+    upload(found, path)
+    found.locator("svg[data-draws=examples]").wait_for()
+    seen = found.locator(".viper-media img").bounding_box()
+    scale = min(seen["width"] / 240, seen["height"] / 160)
+    left = seen["x"] + (seen["width"] - 240 * scale) / 2
+    top = seen["y"] + (seen["height"] - 160 * scale) / 2
+    for x, y in SPOTS[:2]:
+        found.mouse.move(left + (x - 14) * scale, top + (y - 14) * scale)
+        found.mouse.down()
+        found.mouse.move(left + (x + 14) * scale, top + (y + 14) * scale)
+        found.mouse.up()
+    boxes = found.get_by_label("Examples: drag boxes on the picture, then ask for these")
+    expect(boxes).to_have_value("16,16,44,44\n76,20,104,48")
+    assert found.locator("svg rect.viper-right").count() == 3
+    ask(found, "how many of these?")
+    expect(found.locator(".viper-answer")).to_contain_text("5")
+    shoot(found, "demo-examples")
+    found.get_by_label(QUESTION).fill("")
+    boxes.fill("1,2,3")
+    ask(found, "how many of these?")
+    status(found, "expected x0,y0,x1,y1")
+
+
 def test_a_question_about_words_takes_no_box(tab: Tab, served: ServedDemo, picture: Path) -> None:
     found = tab(served.address)
     upload(found, picture)
@@ -190,7 +220,9 @@ def test_a_question_about_words_takes_no_box(tab: Tab, served: ServedDemo, pictu
     status(found, "answered after")
     found.locator("iframe").wait_for()
     assert (
-        found.locator("svg[data-draws]").count() == found.locator("rect.viper-found").count() == 0
+        found.locator("svg[data-draws=right]").count()
+        == found.locator("rect.viper-found").count()
+        == 0
     )
 
 

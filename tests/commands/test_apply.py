@@ -77,6 +77,13 @@ def test_each_picture_gets_a_row(bench: Bench) -> None:
     assert {row["failure"] for row in rows} == {""}
 
 
+def test_answers_without_a_calibration_are_refused_if_a_risk_is_asked(bench: Bench) -> None:
+    code, _, _ = bench.apply("--checks", "--abstain", "0.1")
+    assert code == 1
+    assert {row["failure"] for row in bench.rows()} == {"usage"}
+    assert "viper learn confidence SET" in bench.rows()[0]["message"]
+
+
 def test_json_lines_hold_values(bench: Bench) -> None:
     bench.table = bench.folder / "answers.jsonl"
     bench.program.write_text(FIND)

@@ -55,6 +55,25 @@ def test_samples_are_answered_once_and_the_profile_gives_their_share(bench: Cali
     assert read_profile(str(bench.out)).confidence["plain"] == confidence
 
 
+def test_a_profile_without_a_writer_is_calibrated_by_given_programs(bench: Calibrate) -> None:
+    bench.profile.write_text(bench.profile.read_text().replace(":Writer", ":Missing"))
+    programs = bench.folder / "programs"
+    programs.mkdir()
+    line = bench.line(bench.set, "--limit", "60", "--programs", programs)
+    assert "no file KIND.py" in viper(bench.capsys, *line)[2]
+    (programs / "choice.py").write_text("1")
+    assert "no samples of kind choice" in viper(bench.capsys, *line)[2]
+    (programs / "question.py").write_text(
+        "def execute_command(image, question):\n"
+        "    return ImagePatch(image).simple_query(question)\n"
+    )
+    code, out, err = viper(bench.capsys, *line, "--mode", "checked", "--json")
+    assert code == 0, err
+    assert list(json.loads(out)) == ["checked"]
+    confidence = read_profile(str(bench.out)).confidence["checked"]
+    assert confidence.steps[-1][1:] == (60, 20) and "given" in confidence.weights
+
+
 def test_bad_input_is_one_line_and_nothing_is_written(bench: Calibrate, tmp_path: Path) -> None:
     assert "give a data set SET or stored runs" in refused(bench.capsys, *bench.line())
     code, _, err = viper(bench.capsys, *bench.line(bench.set, "--limit", "9"))

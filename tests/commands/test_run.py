@@ -347,3 +347,24 @@ def test_a_record_that_is_not_of_a_run_is_refused() -> None:
     for record in ([], {"answer": "x"}, None):
         with pytest.raises(RecordError):
             trace_from_record(record)
+
+
+def test_marked_examples_are_counted_without_a_program_writer() -> None:
+    done = viper(TABLE, "how many of these?", "--like", "145,32,190,77", "--json")
+    record = json.loads(done.stdout)
+    assert record["strategy"] == "marked" and record["usage"]["llm_calls"] == 0
+    assert record["answer"] >= 1 and record["tool_calls"][0]["scores"][0] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("boxes", "message"),
+    [
+        (["145,32,290,77"], "192 x 144 pixels"),
+        (["190,32,145,77"], "x0 < x1"),
+        (["1,2,3"], "expected a box, x0,y0,x1,y1"),
+        (["1,2,30,40"] * 5, "5 boxes; at most 4"),
+    ],
+)
+def test_wrong_marks_are_one_line(boxes: list[str], message: str) -> None:
+    done = viper(TABLE, "how many of these?", *(part for box in boxes for part in ("--like", box)))
+    assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr

@@ -224,6 +224,61 @@ def vstar(root: Path) -> Path:
     return root
 
 
+def coco(root: Path, file: str = "instances.json", folder: str = "images") -> Path:
+    """Pictures of dogs, cats and people (5, 6 with a crowd), of a bird (8) and of a cat (9)."""
+    names = {1: "person", 16: "bird", 17: "cat", 18: "dog"}
+    boxes = {
+        5: [(18, 1, 2, 10, 20), (17, 25, 5, 10, 10), (1, 3, 3, 30, 24), (1, 5, 5, 10, 10)],
+        6: [(17, 1, 1, 8, 8), (17, 20, 4, 9, 9), (18, 0, 0, 30, 20)],
+        8: [(16, 4, 4, 6, 6)],
+        9: [(17, 4, 4, 6, 6)],
+    }
+    annotations = [
+        {"id": 10 * image + number, "image_id": image, "category_id": category, "bbox": [*box]}
+        for image, rows in boxes.items()
+        for number, (category, *box) in enumerate(rows)
+    ]
+    crowd = {"id": 99, "image_id": 6, "category_id": 1, "bbox": [1, 1, 9, 9], "iscrowd": 1}
+    images = [
+        {"id": image, "file_name": f"{image:012d}.jpg", "width": 40, "height": 30}
+        for image in boxes
+    ]
+    categories = [{"id": number, "name": name} for number, name in names.items()]
+    document = {"images": images, "annotations": [*annotations, crowd], "categories": categories}
+    write_json(root / file, document)
+    for image in images:
+        picture(root / folder / image["file_name"])
+    return root
+
+
+def everyday_lines() -> list[dict[str, Any]]:
+    def line(name: str, kind: str, query: str, **more: Any) -> dict[str, Any]:
+        values = {"id": name, "media": "000000000005.jpg", "kind": kind, "query": query}
+        return {**values, "accept": [], "objects": ["dog"], **more}
+
+    boxes = [[1, 2, 11, 22], [3, 3, 33, 27]]
+    return [
+        line("a", "existence", "is ther a dog", accept=["yes", "yes it is"]),
+        line("b", "ground", "the dog", boxes=boxes[:1], task="ground"),
+        line("c", "ground", "all dogs", boxes=boxes, task="ground"),
+        line("d", "unanswerable", "What is its name?", unanswerable=True),
+    ]
+
+
+def everyday(root: Path) -> Path:
+    write_lines(root / "everyday.jsonl", everyday_lines())
+    picture(root / "coco128" / "images" / "000000000005.jpg")
+    return root
+
+
+def receipts(root: Path) -> Path:
+    for number in ("000", "001", "002", "003"):
+        fields = {"company": "SHOP", "date": "01/02/2018", "address": "", "total": "9.00"}
+        write_json(root / f"{number}.json", fields)
+        picture(root / f"{number}.jpg")
+    return root
+
+
 def write_parquet(path: Path, rows: list[dict[str, Any]], *pictures: str) -> None:
     """Write a table as the hub has it; ``pictures`` are columns of pictures, given as bytes."""
     import datasets

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -30,6 +31,9 @@ ANNOTATIONS = {
     "nlvr2": (miniature.nlvr2, "data/dev.json"),
     "nextqa": (miniature.nextqa, "map_vid_vidorID.json"),
     "vstar": (miniature.vstar, "test_questions.jsonl"),
+    "coco": (miniature.coco, "instances.json"),
+    "everyday": (miniature.everyday, "everyday.jsonl"),
+    "receipts": (miniature.receipts, "001.json"),
 }
 
 NO_JSON = {
@@ -369,3 +373,22 @@ def test_a_box_of_numpy_floats_is_one_and_truth_values_are_none() -> None:
     assert Record({"box": list(np.array([0.0, 1, 2, 3]))}, source, "").corner_box("box")
     with pytest.raises(DataError, match="'box' is"):
         Record({"box": [True, 1, 2, 3]}, source, "").corner_box("box")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("media", "../a.jpg"),
+        ("accept", "yes"),
+        ("accept", []),
+        ("boxes", [[1, 2, 3]]),
+        ("id", None),
+    ],
+)
+def test_everyday_lines_that_are_off(
+    key: str, value: Any, tmp_path: Path, refused: Refused
+) -> None:
+    lines = edited(miniature.everyday_lines(), [int(key == "boxes"), key], value)
+    miniature.write_lines(miniature.everyday(tmp_path) / "everyday.jsonl", lines)
+    said = refused("everyday", tmp_path)
+    assert re.search("everyday.jsonl:[12]", said) and "expected" in said

@@ -34,6 +34,9 @@ BUILDERS: dict[str, Callable[[Path], Path]] = {
     "nlvr": nlvr_zipped,
     "nlvr2": miniature.nlvr2,
     "vstar": miniature.vstar,
+    "coco": miniature.coco,
+    "everyday": miniature.everyday,
+    "receipts": miniature.receipts,
 }
 
 

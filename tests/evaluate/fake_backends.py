@@ -28,6 +28,7 @@ model = "writer"
 [roles]
 detector = {{ backend = "tests.evaluate.fake_backends:Finder", model = "finder" }}
 vqa = {{ backend = "tests.evaluate.fake_backends:Answerer", model = "{vqa}" }}
+ocr = {{ backend = "tests.receipt:ReceiptReader", model = "receipt" }}
 [run]
 trials = 2
 prompt_style = "compact"

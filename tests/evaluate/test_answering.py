@@ -15,7 +15,7 @@ from engine_doubles import GIVE_UP_S, a_sample
 from viper.data.sample import Sample
 from viper.errors import CancelledError, MediaError, ModelError
 from viper.evaluate.engines.sample_runner import Item, ItemOutcome, SampleRunner
-from viper.evaluate.metrics import Figures
+from viper.evaluate.metrics import Figures, metric
 from viper.evaluate.sample_result import Prediction, Score
 from viper.models.llm.protocol import Completion
 from viper.models.media import Media, media_from
@@ -244,6 +244,20 @@ def test_a_failed_run_keeps_its_kind_of_failure() -> None:
     failed = a_trace(None, Failure("below_threshold", "nothing found"))
     row = answered(Reasons(lambda media, usage: iter([RunResult(failed, media)]))).row
     assert (row.failure, row.message, row.score) == ("below_threshold", "nothing found", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "score"),
+    [(kind, 1.0) for kind in ("tool", "below_threshold", "outside_domain", "abstained")]
+    + [(kind, 0.0) for kind in ("runtime", "unavailable", "budget", "sandbox", "no_program")],
+)
+def test_only_a_refusal_is_right_where_nothing_can_be_answered(kind: str, score: float) -> None:
+    failed = a_trace(None, Failure(kind, "no answer"))
+    judge, unanswerable = metric("mixed"), a_sample(0, load=lambda: PICTURE, target=())
+    reasoner = Reasons(lambda media, usage: iter([RunResult(failed, media)]))
+    row = answered(reasoner, unanswerable, judge).row
+    assert row.score == score
+    assert judge.figures([row]).overall["mean_score"].value == score
 
 
 def test_a_strategy_that_says_neither_answer_nor_failure_has_failed() -> None:

@@ -41,6 +41,31 @@ def test_a_held_out_confidence_does_not_know_its_own_label() -> None:
     assert right.mean() < held_out[1::2].mean() + 0.05
 
 
+def test_answers_of_one_cluster_do_not_tell_of_each_other() -> None:
+    answers = [Labelled({f"id:{i // 2}": 1.0}, i % 4 < 2, "", str(i // 2)) for i in range(200)]
+    _, held_out = fit_confidence(answers)
+    right = np.array([answer.right for answer in answers])
+    assert held_out[right].mean() < held_out[~right].mean() + 0.05
+
+
+def test_kinds_with_enough_answers_have_a_calibration_of_their_own() -> None:
+    numbers = [each._replace(kind="number") for each in drawn(300)]
+    truths = [each._replace(kind="truth", right=not each.right) for each in drawn(300)]
+    few = [each._replace(kind="box") for each in drawn(20)]
+    confidence, _ = fit_confidence([*numbers, *truths, *few])
+    assert set(confidence.kinds) == {"number", "truth"}
+    assert confidence.kinds["number"].weights["warning:guessed"] < -2
+    assert confidence.kinds["truth"].weights["warning:guessed"] > 2
+    assert confidence.kinds["number"].steps[-1][1] == 300
+
+
+def test_a_failed_check_never_speaks_for_an_answer() -> None:
+    answers = [Labelled({"failed:x": float(i % 2)}, i % 2 == 0 or i % 8 != 1) for i in range(200)]
+    assert fit_confidence(answers)[0].weights["failed:x"] < -0.5
+    turned = [Labelled(each.features, not each.right) for each in answers]
+    assert fit_confidence(turned)[0].weights["failed:x"] == 0
+
+
 @pytest.mark.parametrize("answers", [drawn(30), [Labelled({}, True)] * 80])
 def test_too_few_answers_are_refused(answers: list[Labelled]) -> None:
     with pytest.raises(UsageError, match=r"answers, \d+ of them wrong; confidence needs at least"):

@@ -91,7 +91,8 @@ def reasoner(tmp_path: Path) -> Any:
 
 def test_the_manifest_names_models_settings_and_prompts(tmp_path: Path, reasoner: Reasoner) -> None:
     made = a_manifest(tmp_path, reasoner, deadline_s=30.0, options=RunOptions(temperature=0.3))
-    assert made.models == {"llm": "fake-writer", "detector": "fake-finder", "vqa": "fake-answerer"}
+    seers = {"detector": "fake-finder", "vqa": "fake-answerer", "ocr": "reader"}
+    assert made.models == {"llm": "fake-writer", **seers}
     assert (made.metric, made.seeds, made.strategy, made.api) == (
         "mixed", (0,), "program", "abstract+more",
     )  # fmt: skip

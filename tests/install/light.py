@@ -1,4 +1,5 @@
-"""Installs the wheel without extras in a fresh environment, and checks what works with it.
+"""Installs the wheel without extras in a fresh environment, and checks what works with it; then
+with the extra ``photo``, for photographs without torch.
 
 ``python tests/install/light.py`` prints each check, the size and the seconds; the exit code is 1 if
 a check fails. It needs the development environment, for the server that plays a language model, and
@@ -14,20 +15,26 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+from PIL import Image
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from tests.endpoint.model import KEY, Model, fenced, written  # noqa: E402
 from tests.models.llm.openai_server import OpenAIServer  # noqa: E402
+from tests.models.vision.onnx_graphs import NAMES, Graph, plain  # noqa: E402
 
 # A container image that holds the package should stay below half a gigabyte.
 MOST_MB = 250
+
+# With onnxruntime, OpenCV and the models of RapidOCR; torch alone has more.
+MOST_PHOTO_MB = 700
 
 # With the packages in pip's cache. Longer means that something is compiled.
 MOST_SECONDS = 60
@@ -67,8 +74,8 @@ class Failed(Exception):
 class Light:
     """The environment with the wheel, and the server that its profile ``endpoint`` asks."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.bin = folder, folder / "venv" / "bin"
+    def __init__(self, folder: Path, extra: str = "") -> None:
+        self.folder, self.bin, self.extra = folder, folder / "venv" / "bin", extra
         self.model = Model()
         self.server = OpenAIServer(otherwise=self.model)
         self.picture = written(folder / "small.png", (40, 60))
@@ -87,7 +94,7 @@ class Light:
         checked([sys.executable, "-m", "pip", "wheel", "--quiet", *build])
         checked([sys.executable, "-m", "venv", str(self.folder / "venv")])
         wheel = next(self.folder.glob("*.whl"))
-        pinned = ["--quiet", "--constraint", str(ROOT / "constraints.txt"), str(wheel)]
+        pinned = ["--quiet", "--constraint", str(ROOT / "constraints.txt"), f"{wheel}{self.extra}"]
         started = time.monotonic()
         checked([str(self.bin / "python"), "-m", "pip", "install", *pinned])
         seconds = time.monotonic() - started
@@ -232,6 +239,50 @@ def a_missing_extra_is_one_line(light: Light) -> None:
         raise Failed(line)
 
 
+def photo_lite_runs_without_torch(light: Light) -> None:
+    for name in ("torch", "transformers", "scipy"):
+        look = f"import importlib.util, sys; sys.exit(bool(importlib.util.find_spec({name!r})))"
+        checked([str(light.bin / "python"), "-c", look])
+    light.environment.pop("OPENAI_API_KEY")  # programs of the user need no writer
+    light.environment.pop("OPENAI_BASE_URL")
+    Image.fromarray(plain()).save(light.folder / "plain.png")
+    names = (("names", str(dict(enumerate(NAMES)))),)
+    Graph("yolo_columns", times=(1.0,) * 3, metadata=names).write(light.folder / "tiny.onnx")
+    fields = ("--schema", "total:money")
+    light.viper("run", "plain.png", *fields, "--profile", "photo-lite")  # no detector yet
+    (light.folder / "cats.py").write_text(
+        "patch = ImagePatch(image)\n"
+        "cat = patch.find('orange cats')[0]\n"
+        "faces, words = patch.find('faces'), ocr(patch)\n"
+        "answer = f\"{measure(cat)['color']} {len(faces)} {words!r}\"\n"
+    )
+    printed = light.viper("setup", "model", "tiny.onnx", "--picture", "plain.png")
+    if "found    cat 0.80 at (16, 8, 80, 72)" not in printed:
+        raise Failed(printed)
+    light.viper("run", "plain.png", *fields)
+    marked = light.viper("run", "plain.png", "how many of these?", "--like", "16,8,80,72")
+    if marked.strip() != "1":
+        raise Failed(marked)
+    answer = light.viper("exec", "cats.py", "plain.png", "--profile", "photo-lite").strip()
+    if answer != "orange 0 ''":
+        raise Failed(answer)
+    (light.folder / "many").mkdir()
+    for number in range(2):
+        Image.fromarray(plain()).save(light.folder / "many" / f"{number}.png")
+    table = ("--out", "cats.csv", "--profile", "photo-lite")
+    light.viper("apply", "cats.py", "many", *table)
+    light.viper("apply", "extract", "many", "--out", "totals.csv", *fields)
+    if (light.folder / "cats.csv").read_text().count("orange 0") != 2:
+        raise Failed((light.folder / "cats.csv").read_text())
+    (light.folder / "dogs.py").write_text("answer = ImagePatch(image).exists('dog')\n")
+    arguments = ("exec", "dogs.py", "plain.png", "--profile", "photo-lite")
+    line = light.viper(*arguments, code=1)
+    if "Traceback" in line:
+        raise Failed(line)
+
+
+PHOTO_CHECKS = (photo_lite_runs_without_torch,)
+
 CHECKS = (
     nothing_heavy_is_installed,
     help_is_printed,
@@ -245,26 +296,35 @@ CHECKS = (
 )
 
 
+def checked_environment(
+    light: Light, most_mb: int, checks: Sequence[Callable[[Light], None]]
+) -> int:
+    """Install, run the checks, print each; return how many failed."""
+    megabytes, seconds = light.install()
+    print(f"{megabytes:.0f} MB of at most {most_mb}, installed in {seconds:.0f} s {light.extra}")
+    failures = int(megabytes > most_mb)
+    if seconds > MOST_SECONDS:  # a busy machine or an empty cache is no fault of the package
+        print(f"  slower than {MOST_SECONDS} s")
+    for check in checks:
+        started = time.monotonic()
+        try:
+            check(light)
+            outcome = "holds"
+        except (Failed, subprocess.SubprocessError, OSError, ValueError, KeyError) as error:
+            outcome, failures = f"FAILS: {error}", failures + 1
+        name = check.__name__.replace("_", " ")
+        print(f"{name:<36} {outcome} ({time.monotonic() - started:.1f} s)", flush=True)
+    light.server.close()
+    return failures
+
+
 def main() -> int:
-    failures = 0
     with TemporaryDirectory() as folder:
-        light = Light(Path(folder))
-        megabytes, seconds = light.install()
-        print(f"{megabytes:.0f} MB of at most {MOST_MB}, installed in {seconds:.0f} s")
-        failures += megabytes > MOST_MB
-        if seconds > MOST_SECONDS:  # a busy machine or an empty cache is no fault of the package
-            print(f"  slower than {MOST_SECONDS} s")
-        for check in CHECKS:
-            started = time.monotonic()
-            try:
-                check(light)
-                outcome = "holds"
-            except (Failed, subprocess.SubprocessError, OSError, ValueError, KeyError) as error:
-                outcome, failures = f"FAILS: {error}", failures + 1
-            name = check.__name__.replace("_", " ")
-            print(f"{name:<36} {outcome} ({time.monotonic() - started:.1f} s)", flush=True)
-        light.server.close()
-    print(f"{len(CHECKS) + 1 - failures} passed, {failures} failed")
+        failures = checked_environment(Light(Path(folder)), MOST_MB, CHECKS)
+    with TemporaryDirectory() as folder:
+        light = Light(Path(folder), "[photo]")
+        failures += checked_environment(light, MOST_PHOTO_MB, PHOTO_CHECKS)
+    print(f"{len(CHECKS) + len(PHOTO_CHECKS) + 2 - failures} passed, {failures} failed")
     return int(failures > 0)
 
 

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
+from viper import profiles
 from viper.errors import UsageError
 from viper.models.domain import Domain, Look
 from viper.models.media import media_from
+from viper.models.vision.vocabulary import Vocabulary
 from viper.profiles.wiring import load_profile
 
 
@@ -131,3 +133,52 @@ def test_words_of_other_worlds_are_unknown(
 ) -> None:
     settings = load_profile("embedded").document.tools
     assert world.unknown_words(query, settings.knows) == unknown
+
+
+def test_words_of_a_detector_are_known_where_they_stand_together(tmp_path: Path) -> None:
+    (tmp_path / "words.txt").write_text("is there a or the any")
+    names = Vocabulary(["fire hydrant", "person", "hot dog"], {"hot dog": ["frank"]}, {})
+    domain = Domain("", tmp_path / "words.txt", vocabulary=names)
+
+    def unknown(text: str) -> tuple[str, ...]:
+        return domain.unknown_words(text, lambda word: False)
+
+    assert unknown("Is there a fire hydrant, or are the people hot dogs?") == ("are",)
+    assert unknown("is there a fire or a hot hydrant?") == ("fire", "hot", "hydrant")
+    assert unknown("any persons? franks?") == ()
+    assert unknown("is there a fire hydrant's or the person’s or a dog's?") == ("dog's",)
+
+
+def test_an_exclamation_mark_excludes_one_inflection(tmp_path: Path) -> None:
+    (tmp_path / "words.txt").write_text("what do look !doing # !look is no comment here\n!looking")
+    domain = Domain("", tmp_path / "words.txt")
+    text = "what do look do, doing looking looked"
+    assert domain.unknown_words(text, lambda word: False) == ("doing", "looking")
+
+
+def test_photo_lite_knows_words_of_places_and_none_of_activities() -> None:
+    words = Path(profiles.__file__).with_name("photo-lite.txt")
+    domain = Domain("", words, vocabulary=Vocabulary(["person", "dog"], {}, {}))
+
+    def unknown(text: str) -> tuple[str, ...]:
+        return domain.unknown_words(text, lambda word: False)
+
+    for text in (
+        "How many people are left of the largest dog?",
+        "is ther any red dog in the upper half of this pic, pls",
+        "Which is closer to the top edge, the second dog from the right or the person?",
+    ):
+        assert unknown(text) == (), text
+    for text, word in (
+        ("What is the person doing?", "doing"),
+        ("Is the dog asleep?", "asleep"),
+        ("What is the dog made of?", "made"),
+        ("Is the person happy?", "happy"),
+        ("Who is the person?", "who"),
+        ("What time is it?", "time"),
+        ("How old is the dog?", "old"),
+        ("Is the dog behind the person?", "behind"),
+        ("How many women are there?", "women"),
+        ("Which brand is it?", "brand"),
+    ):
+        assert unknown(text) == (word,), text

@@ -192,7 +192,6 @@ def test_bytes_and_gray_arrays_are_pictures(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "what"),
     [
-        (b"%PDF-1.4\n", "a PDF document"),
         (b'<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg"/>', "an SVG drawing"),
         (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "a damaged HEIC picture"),
         (b"<!DOCTYPE html><html></html>", "a web page"),

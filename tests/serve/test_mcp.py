@@ -361,3 +361,24 @@ def test_the_command_wants_a_root() -> None:
     )
     assert result.returncode == 2
     assert "no --media-root; name the folder" in result.stderr
+
+
+def test_fields_of_a_document_are_asked_for(folder: Path) -> None:
+    code = "def execute_command(image, fields):\n    return {name: '5.00' for name in fields}\n"
+    call = {"code": code, "media": ["a.png"], "fields": ["total:money"]}
+    reply = calls(folder, lambda client: client.call_tool("run_program", call))
+    (total,) = reply.structured_content["answer"]
+    assert (total["field"], total["value"]) == ("total", "5.00")
+    call = {"query": "read it", "media": ["a.png"], "fields": ["total:mony"]}
+    reply = calls(folder, lambda client: client.call_tool("ask", call))
+    assert reply.is_error and "did you mean money" in reply.content[0].text
+
+
+def test_marked_boxes_reach_programs(folder: Path) -> None:
+    code = "def execute_command(image, marked):\n    return len(find_like(marked))\n"
+    arguments = {"code": code, "media": ["a.png"], "like": [[1, 2, 30, 40], [50, 5, 60, 20]]}
+    reply = calls(folder, lambda client: client.call_tool("run_program", arguments))
+    assert not reply.is_error and "2" in reply.content[0].text
+    asked = {"query": "find all of these", "media": ["a.png"], "like": [[1, 2, 300, 40]]}
+    reply = calls(folder, lambda client: client.call_tool("ask", asked))
+    assert reply.is_error and "100 x 60 pixels" in reply.content[0].text

@@ -88,9 +88,10 @@ def test_every_endpoint_and_error_is_described(open_server: Served) -> None:
     choices = {name: fields[name]["anyOf"][0]["enum"] for name in ("retrieval", "example_order")}
     assert choices == {"retrieval": list(RETRIEVALS), "example_order": list(EXAMPLE_ORDERS)}
     assert set(fields) == {
-        *("media", "path", "query", "task", "options"),
+        *("media", "path", "query", "task", "options", "like", "fields"),
         *("api", "strategy", "trials", "temperature", "seed"),
-        *("feedback", "self_tune", "tune_on_evidence", "votes", "verify", "abstain", "on_misfit"),
+        *("feedback", "self_tune", "tune_on_evidence", "votes", "verify", "checks", "abstain"),
+        "on_misfit",
         *("examples", "retrieval", "example_order"),
         *("max_llm_calls", "max_llm_tokens", "max_cost_usd", "max_steps", "without_actions"),
         *("worked_examples", "region_facts", "grounding", "exhausted"),

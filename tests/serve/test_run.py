@@ -76,6 +76,21 @@ def test_options_are_repeated_fields_and_may_hold_semicolons() -> None:
     assert (got["answer"], got["choice_index"]) == ("c; d", 1)
 
 
+MARKED = """def execute_command(image, marked):
+    return marked[1].left
+"""
+
+
+def test_marked_boxes_are_repeated_fields() -> None:
+    with served(MARKED) as server:
+        got = server.run("which of these?", like=["1,2,30,40", "50,5,60,20"]).json()
+        cut = server.run("which of these?", like="50,5,600,20")
+        five = server.run("which of these?", like=["1,2,30,40"] * 5)
+    assert got["answer"] == 50
+    assert cut.status_code == 400 and "100 x 60 pixels" in cut.text
+    assert five.status_code == 400 and "like" in five.text
+
+
 def test_several_pictures() -> None:
     program = "def execute_command(image_list):\n    return len(image_list) == 3\n"
     with served(program) as server:
@@ -192,3 +207,20 @@ def test_files_of_the_server_are_read_where_no_temporary_folder_can_be_made(
     file = tmp_path / "a.png"
     file.write_bytes(png())
     assert len(RequestMedia(paths=(file,), names=("a.png",)).load().images) == 1
+
+
+def test_fields_of_a_document_come_in_their_order() -> None:
+    program = "def execute_command(image, fields):\n    return {name: '5.00' for name in fields}\n"
+    with served(program, allow_exec=True) as server:
+        fields = ["total:money", "note"]
+        data = {"program": program, "fields": fields}
+        got = server.client.post("/v1/exec", files=media(), data=data).json()
+        assert [(each["field"], each["value"]) for each in got["answer"]] == [
+            ("total", "5.00"), ("note", "5.00"),
+        ]  # fmt: skip
+        assert got["answer_kind"] == "fields" and got["task"] == "extract"
+        asked = server.run("read it", fields=fields, strategy="program").json()
+        assert [each["value"] for each in asked["answer"]] == ["5.00", "5.00"]
+        wrong = server.run("read it", fields=["total:mony"])
+        assert wrong.status_code == 422 or wrong.status_code == 400
+        assert "did you mean money" in wrong.json()["error"]["message"]

@@ -13,9 +13,12 @@ from tests.strategies.bench import Bench, picture
 from viper.errors import ModelError, UnavailableError
 from viper.models.llm.protocol import Completion, charge, charging, sending
 from viper.models.llm.scripted import ScriptedLLM
+from viper.models.media import media_from
 from viper.models.vision.vlm import EndpointVLM, VlmMatcher
 from viper.reasoner import RunOptions
-from viper.strategies.base import StoppedError
+from viper.schema import Query
+from viper.strategies.base import RunContext, StoppedError
+from viper.strategies.settings import RunSettings
 from viper.tools.text import LanguageTool
 
 MANY = """def execute_command(image):
@@ -195,6 +198,20 @@ def test_a_greedy_request_is_not_sent_twice() -> None:
         ]
     greedy = [prompt for prompt, temperature, _ in draws if not temperature]
     assert len(draws) == len(set(draws)) and len(greedy) == len(set(greedy))
+
+
+def test_inputs_of_one_run_reserve_from_one_budget() -> None:
+    settings = RunSettings(max_llm_calls=2)
+    media = media_from(picture())
+    context = RunContext(Query("x", "question"), media, settings, threading.Event())
+    others = [context.about(context.query, media) for _ in range(3)]
+    others[0].reserve()
+    others[1].reserve()
+    with pytest.raises(StoppedError):
+        others[2].reserve()
+    others[0].release()
+    assert context.room() == 1
+    context.reserve()
 
 
 def test_other_seeds_are_other_requests() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from tests.strategies.bench import Bench, picture
 from viper.errors import UsageError
-from viper.schema import Check, RunWarning, ToolCall, Trace
-from viper.strategies.confidence import Confidence, features, judged, probability
+from viper.schema import Answer, Check, RunWarning, ToolCall, Trace
+from viper.strategies.confidence import Confidence, features, judged, kind_of, probability
 
 PROGRAM = "def execute_command(image):\n    return len(ImagePatch(image).find('cube'))\n"
 WEIGHTS = {"intercept": 2.0, "task:question": 0.0, "warning:guessed": -3.0}
@@ -41,7 +41,7 @@ def test_nothing_is_known_of_other_tasks_other_pictures_and_other_strategies() -
     assert PLAIN.of(replace(known, task="tag")) is None
     unlike = RunWarning("unlike_training_pictures", ".")
     assert PLAIN.of(replace(known, warnings=(unlike,))) is None
-    other = judged(replace(known, strategy="seek"), {"plain": PLAIN}, verified=False, risk=0)
+    other = judged(replace(known, strategy="seek"), {"plain": PLAIN}, mode="plain", risk=0)
     assert other.answer is not None and other.answer.confidence is None
 
 
@@ -82,6 +82,13 @@ def test_a_later_step_does_not_count_once_the_risk_was_exceeded() -> None:
     assert Confidence({}, ((0.9, 99, 1), (0.8, 120, 20), (0.7, 9_999, 20))).limit(0.05) == 0.9
 
 
+def test_a_promise_allows_for_a_whole_picture_of_wrong_answers() -> None:
+    steps = ((0.9, 50, 1), (0.8, 100, 6))
+    assert Confidence({}, steps).limit(0.08) == 0.8
+    assert Confidence({}, steps, unit=4.0).limit(0.08) is None
+    assert Confidence({}, steps, unit=4.0).limit(0.1) == 0.8
+
+
 def test_an_answer_below_the_limit_is_withheld_as_a_guess() -> None:
     result = ask(PLAIN, abstain=0.05)
     assert result.answer is None and result.value is None
@@ -102,3 +109,79 @@ def test_a_profile_that_promises_no_such_risk_is_refused_before_any_model() -> N
         with pytest.raises(UsageError, match="abstain needs strategy program"):
             bench.reasoner.run(picture(), "what?", strategy="explore", abstain=0.2)
         assert not bench.llm.calls
+
+
+def test_a_program_that_looked_at_nothing_has_no_confidence() -> None:
+    unsupported = replace(trace(), warnings=(RunWarning("unsupported", "."),))
+    assert PLAIN.of(unsupported) is None
+
+
+def test_a_given_program_has_the_confidence_of_given_programs_alone() -> None:
+    given = Confidence({**WEIGHTS, "given": 0.0}, STEPS)
+    for calibration, known in ((PLAIN, False), (given, True)):
+        with Bench([], parts={"confidence": {"plain": calibration}}) as bench:
+            answer = bench.reasoner.execute(PROGRAM, picture()).answer
+            assert answer is not None and (answer.confidence is not None) == known
+            with pytest.raises(UsageError, match="promises for no confidence"):
+                bench.reasoner.execute(PROGRAM, picture(), abstain=0.01)
+
+
+def test_runs_with_checks_have_a_calibration_of_their_own() -> None:
+    parts = {"confidence": {"plain": PLAIN, "checked": Confidence({"task:question": -9.0})}}
+    with Bench([PROGRAM, PROGRAM], parts=parts) as bench:
+        plain = bench.reasoner.run(picture(), "how many cubes are there?").answer
+        checked = bench.reasoner.run(picture(), "how many cubes are there?", checks=True).answer
+    assert plain is not None and checked is not None
+    assert plain.confidence == 0.8808 and checked.confidence == pytest.approx(0, abs=1e-3)
+
+
+def test_answers_of_a_kind_have_their_own_confidence_and_limit() -> None:
+    numbers = Confidence({"task:question": -1.0}, ((0.6, 50, 1), (0.2, 100, 20)))
+    both = replace(PLAIN, kinds={"number": numbers})
+    answer = ask(both).answer
+    assert answer.confidence == pytest.approx(0.2689) and kind_of(answer) == "number"
+    refused = ask(both, abstain=0.05)
+    assert refused.answer is None and "asks for 0.60" in refused.failure.message
+    assert ask(both, abstain=0.3).answer is not None
+    unpromised = replace(PLAIN, kinds={"number": replace(numbers, steps=())})
+    assert "than was ever measured" in ask(unpromised, abstain=0.05).failure.message
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (Answer(True, "truth"), "truth"),
+        (Answer("yes", "text"), "truth"),
+        (Answer("two", "text"), "number"),
+        (Answer(3, "number"), "number"),
+        (Answer("\u1369", "text"), "text"),  # a digit that is no number
+        (Answer("red", "text"), "text"),
+        (Answer([1, 2, 3, 4], "box", box=(1, 2, 3, 4)), "box"),
+    ],
+)
+def test_kinds_of_answers(answer: Answer, kind: str) -> None:
+    assert kind_of(answer) == kind
+
+
+def test_what_passed_or_failed_a_threshold_is_measured_over_the_run_and_its_checks() -> None:
+    def values(*scores: float, checks: tuple[float | None, ...] = ()) -> dict[str, float]:
+        known = trace()
+        call = ToolCall(0, "find", (), {}, [], 0.0, judged_by="detector.threshold", scores=scores)
+        made = tuple(Check("relation", "x", True, "", "", margin) for margin in checks)
+        answering = replace(known.trials[0], tool_calls=(call,))
+        return features(replace(known, trials=(answering,), checks=made))
+
+    two = values(0.9, 0.5, checks=(1.0, None))
+    assert two["passed"] == pytest.approx((2.603 + 1.0) / 2, abs=0.01)
+    assert two["weakest"] == pytest.approx(0.405, abs=0.01) and "none" not in two
+    assert two["count"] == pytest.approx(0.693, abs=0.01)
+    none = values(0.2, checks=(1.0,))
+    assert none["none"] == 1 and none["missed"] == pytest.approx((0.981 - 1) / 2, abs=0.01)
+    assert values()["missed"] == 4
+
+
+def test_a_number_of_thousands_of_digits_is_a_number_like_others() -> None:
+    known = trace()
+    huge = replace(known, answer=Answer("9" * 4000, "text"))
+    assert features(huge)["count"] == pytest.approx(13.8, abs=0.1)
+    assert PLAIN.of(huge) is not None

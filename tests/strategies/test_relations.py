@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from viper.models.media import Media
 from viper.schema import Answer, Query, ToolCall, Trial
-from viper.strategies.relations import cropped, mirrored, reversed_in_time, variants
+from viper.strategies.relations import cropped, harmless, mirrored, reversed_in_time, variants
 
 HEIGHT, WIDTH = 60, 100
 
@@ -110,3 +112,24 @@ def test_only_an_order_of_events_without_direction_is_reversed(
     else:
         assert variant is not None and variant.query.text == reworded
         assert variant.media.video is not None and variant.media.video[0, 0, 0, 0] == 3
+
+
+@pytest.mark.parametrize(
+    ("query", "program", "mirror"),
+    [
+        ("how many?", "return len(found)", True),
+        ("how many on the left?", "return len(found)", False),
+        ("which?", "return min(found, key=lambda p: p.horizontal_center)", False),
+        ("which?", "return found[0].left", False),
+        ("which?", "return sort_patches_left_to_right(found)[0].label", False),
+        ("which?", "return get_patch_right_of(found[0]).label", False),
+        ("how many?", "return len(image_patch.crop(0, 0, 50, 60).find('cube'))", False),
+    ],
+)
+def test_a_program_about_sides_is_not_run_on_a_mirrored_picture(
+    query: str, program: str, mirror: bool
+) -> None:
+    trial = replace(found((70, 40, 90, 50)), program=program)
+    answer = Answer("2", "text")
+    names = [each.name for each in harmless(Query(query, "question"), media(), answer, trial)]
+    assert names == ["mirrored"] * mirror + ["brighter", "cropped"]

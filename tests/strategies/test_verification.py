@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,11 @@ from tests.strategies.bench import Bench, picture
 from viper.errors import ToolError, UsageError
 from viper.models.media import Media
 from viper.plugins import offered
+from viper.reasoner import RunOptions
 from viper.sandbox import Ref
 from viper.schema import Query
 from viper.strategies.exact import ExactInput
-from viper.strategies.verification import groups_by_behaviour
+from viper.strategies.verification import agreement, groups_by_behaviour
 
 COUNT = "def execute_command(image):\n    return len(ImagePatch(image).find('cube'))\n"
 SAME = COUNT.replace("return len", "return 0 + len")
@@ -124,3 +126,71 @@ def test_a_program_that_misuses_the_api_fails_before_any_model_runs() -> None:
     first = trace.trials[0]
     assert first.failure is not None and (first.failure.kind, first.failure.line) == ("api", 2)
     assert first.tool_calls == () and trace.answer is not None
+
+
+RINGS = "def execute_command(image):\n    return len(ImagePatch(image).find('ring'))\n"
+LEFT = "def execute_command(image):\n    return ImagePatch(image).find('ring')[0].left\n"
+CHANGES = ["laxer", "stricter", "mirrored", "brighter", "cropped"]
+
+
+def names(trace: Any) -> list[str]:
+    return [check.name for check in trace.checks]
+
+
+def test_a_program_runs_again_on_small_changes_only_if_asked_to() -> None:
+    with Bench([COUNT, COUNT]) as bench:
+        plain = bench.reasoner.run(picture(), "how many cubes are there?").trace
+        checked = bench.reasoner.run(picture(), "how many cubes are there?", checks=True).trace
+        assert plain.checks == () and names(checked) == CHANGES
+        assert all(check.passed and check.seen == "2" for check in checked.checks)
+        # Thresholds apply after the caches, and a gray picture is its own mirror image: brighter
+        # and cropped ask the detector for an encoding and for boxes.
+        assert checked.usage.model_calls == 4 == 2 * plain.usage.model_calls
+        assert len(bench.llm.calls) == 2
+
+
+def test_checks_say_how_clearly_thresholds_decided_unless_they_moved_them() -> None:
+    with Bench([RINGS]) as bench:
+        checks = bench.reasoner.run(picture(), "how many?", checks=True).trace.checks
+    margins = {check.name: check.margin for check in checks}
+    assert margins["laxer"] is None and margins["stricter"] is None
+    assert margins["brighter"] == pytest.approx(2.603, abs=0.01)  # .9 against .4, in log-odds
+
+
+def test_checks_stop_at_the_first_answer_that_differs() -> None:
+    with Bench([RINGS]) as bench:
+        bench.reasoner.components = bench.reasoner.components.with_thresholds(
+            {"detector.threshold": 0.3}
+        )
+        trace = bench.reasoner.run(picture(), "how many rings are there?", checks=True).trace
+        (check,) = trace.checks
+        assert (check.name, check.passed, check.expected, check.seen) == ("laxer", False, "1", "2")
+        assert trace.answer is not None and trace.answer.value == 1
+
+
+def test_a_given_program_is_checked_as_well_and_not_mirrored_if_it_names_a_side() -> None:
+    with Bench([]) as bench:
+        counted = bench.reasoner.execute(COUNT, picture(), checks=True).trace
+        left = bench.reasoner.execute(LEFT, picture(), checks=True).trace
+    assert names(counted) == CHANGES
+    assert "mirrored" not in names(left)
+
+
+def test_a_program_that_reads_writing_has_no_checks() -> None:
+    with Bench([COUNT]) as bench:
+        context, _ = bench.reasoner.context(picture(), "what?", RunOptions())
+        trial = bench.reasoner.execute(COUNT, picture()).trace.trials[0]
+        read = replace(trial, tool_calls=(replace(trial.tool_calls[0], tool="ocr"),))
+        assert agreement(bench.reasoner.components, context, trial)
+        assert agreement(bench.reasoner.components, context, read) == ()
+
+
+def test_a_budget_that_ends_a_check_is_no_disagreement() -> None:
+    program = COUNT.replace("return len", "llm_query('one?'); return len")
+    with Bench(["two"] * 10) as bench:
+        context, _ = bench.reasoner.context(picture(), "what?", RunOptions())
+        trial = bench.reasoner.execute(program, picture()).trace.trials[0]
+        spent = replace(context, settings=replace(context.settings, max_seconds=1e-9))
+        assert agreement(bench.reasoner.components, spent, trial) == ()
+        checks = agreement(bench.reasoner.components, context, trial)
+    assert [check.name for check in checks] == CHANGES

@@ -11,8 +11,11 @@ from tests.strategies.bench import Bench, picture
 from tests.strategies.test_evidence import GUESSING, program, saying
 from viper.models.domain import Domain, Look
 from viper.models.vision.roles import Detections
+from viper.models.vision.vocabulary import Vocabulary
 from viper.profiles import load_profile
+from viper.reasoner import Reasoner
 from viper.record import result_record, trace_from_record
+from viper.run_result import RunResult
 from viper.schema import RunWarning
 from viper.strategies.confidence import Confidence
 from viper.testing.fakes import FakeDetector
@@ -203,8 +206,8 @@ def test_a_program_that_never_looks_is_unsupported() -> None:
         assert result.answer is not None
         confidences.append((kinds(result.warnings), result.answer.confidence))
     assert confidences == [
-        (["unsupported"], 0.5),
-        (["unsupported"], 0.5),
+        (["unsupported"], None),
+        (["unsupported"], None),
         ([], pytest.approx(0.9526)),
     ]
 
@@ -214,11 +217,15 @@ def test_a_program_that_never_looks_is_unsupported() -> None:
     [
         ('[llm]\nbackend = "openai"\nmodel = "m"\n', set(), 2),
         ('[roles]\nvqa = { backend = "vlm" }\n', set(), 1),
+        ('[vlm]\nbackend = "openai"\nmodel = "m"\n', set(), 1),
+        ('[sensitivities]\n"detector.threshold" = { start = 0.5 }\n', set(), 1),
+        ('[tools]\nfind_scope = "crop"\n', set(), 1),
+        ("[tools]\ncache_mb = 64\n", {"plain", "verified"}, 0),
         ("[run]\ntrials = 5\n", {"plain", "verified"}, 0),
         ('[llm]\nbackend = "openai"\nmodel = "m"\n[confidence.plain]\n', {"plain"}, 1),
     ],
 )
-def test_a_profile_with_other_models_inherits_no_calibration(
+def test_a_profile_with_other_models_or_thresholds_inherits_no_calibration(
     table: str, confidence: set[str], notes: int, tmp_path: Path
 ) -> None:
     path, child = tmp_path / "own.toml", tmp_path / "child.toml"
@@ -227,3 +234,65 @@ def test_a_profile_with_other_models_inherits_no_calibration(
     for file in (path, child):
         document = load_profile(str(file)).document
         assert (set(document.confidence), len(document.notes)) == (confidence, notes)
+
+
+def test_unknown_words_are_withheld_where_the_domain_says_so(gray: Domain) -> None:
+    domain = replace(gray, look_file=None, withhold=False, withhold_words=True)
+    with Bench([LOOKING], parts={"domain": domain}) as bench:
+        result = bench.reasoner.run(picture(), "what color is the dog?")
+    (warning,) = result.warnings
+    assert warning.text.endswith("cannot see 'dog'.")
+    assert result.answer is not None
+    withheld = result.withheld()
+    assert withheld.answer is None and withheld.failure is not None
+    assert withheld.failure.kind == "outside_domain" and "'dog'" in withheld.failure.message
+
+
+class ClosedDetector(FakeDetector):
+    """Knows its categories alone."""
+
+    vocabulary = Vocabulary(["cube"], {}, {})
+
+    def detect(self, encoding: Any, phrases: Any) -> Any:
+        for phrase in phrases:
+            self.vocabulary.named(phrase)
+        return super().detect(encoding, phrases)
+
+
+def closed(*programs: str) -> RunResult:
+    with Bench(list(programs)) as bench:
+        boxes = {"cube": [((10, 40, 20, 50), 0.9)]}
+        detector = ClosedDetector(boxes)
+        components = bench.reasoner.components
+        toolbox = components.toolbox.with_roles({"detector": lambda: detector})
+        with Reasoner(replace(components, toolbox=toolbox)) as reasoner:
+            return reasoner.run(picture(), "how many crates are there?")
+
+
+CRATES = program("ImagePatch(image).find('crates')", "return 0")
+CUBES = program("cubes = ImagePatch(image).find('cubes')", "return len(cubes)")
+CAUGHT = program(
+    "try:", "    ImagePatch(image).find('crates')", "except Exception:", "    pass", "return 0"
+)
+
+
+def test_a_phrase_that_a_detector_does_not_know_is_told_after_another_answered() -> None:
+    result = closed(CRATES, CUBES)
+    assert result.answer is not None and result.answer.value == 1
+    (warning,) = [each for each in result.warnings if each.kind == "unknown_words"]
+    assert warning.text == "The detector knows no 'crates'."
+    assert warning.detail == {"words": ("crates",)}
+    assert result.trace.trials[0].tool_calls[0].unknown == "crates"
+
+
+def test_without_another_program_there_is_no_answer() -> None:
+    result = closed(*[CRATES] * 12)
+    assert result.answer is None and result.failure is not None
+    assert "the detector knows no 'crates'" in result.failure.message
+    assert [each.kind for each in result.warnings] == ["unknown_words"]
+
+
+def test_an_answer_that_swallows_the_error_is_withheld() -> None:
+    result = closed(CAUGHT)
+    assert result.answer is not None and result.answer.value == 0
+    assert result.withheld().answer is None

@@ -9,6 +9,7 @@ from viper.errors import CancelledError, ToolError
 from viper.models.llm.protocol import Payer
 from viper.models.media import media_from
 from viper.models.vision.roles import Detections
+from viper.models.vision.vocabulary import UnknownPhraseError, Vocabulary
 from viper.sandbox import Ref
 from viper.testing.fakes import (
     FakeAnswerer,
@@ -154,6 +155,34 @@ def test_nothing_at_all_is_not_blamed_on_the_threshold() -> None:
 
 def test_plural_finds_the_singular() -> None:
     assert len(ask(Bench().session(), "find", WHOLE, "cubes")) == 2
+
+
+def test_a_detector_that_knows_no_such_singular_found_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench()
+    detect = bench.detector.detect
+
+    def of_categories(encoding: object, phrases: list[str]) -> object:
+        if "knive" in phrases:
+            raise UnknownPhraseError("knive", "nearest: knife")
+        return detect(encoding, phrases)
+
+    monkeypatch.setattr(bench.detector, "detect", of_categories)
+    assert ask(bench.session(), "find", WHOLE, "knives") == []
+
+
+def test_an_unknown_word_is_refused_before_the_detector_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench()
+    vocabulary = Vocabulary(["cube"], {}, {})
+    monkeypatch.setattr(bench.detector, "vocabulary", vocabulary, raising=False)
+    session = bench.session()
+    with pytest.raises(UnknownPhraseError):
+        ask(session, "find", WHOLE, "dog")
+    assert not bench.detector.encoded and session.calls[0].unknown == "dog"
+    assert len(ask(session, "find", WHOLE, "cubes")) == 2
 
 
 def test_verify_property_compares_within_the_family() -> None:

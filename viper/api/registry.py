@@ -44,7 +44,7 @@ _RECEIVED = (CLIENT_PARAMETER, VARIABLES_PARAMETER, RATIOS_PARAMETER, TOOLS_PARA
 HIDDEN = ("self", *_RECEIVED)
 
 # Tasks on pictures, those that answer in words, and all, with questions on videos (``choice``).
-IMAGE_TASKS = ("ground", "question", "statement", "edit", "tag")
+IMAGE_TASKS = ("ground", "question", "statement", "edit", "tag", "extract")
 ANSWER_TASKS = ("question", "statement")
 ALL_TASKS = (*IMAGE_TASKS, "choice")
 # For names that programs can call but no prompt mentions (aliases, spellings of other systems).

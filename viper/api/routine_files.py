@@ -111,20 +111,24 @@ def load_routine_file(path: Path, name: str | None = None) -> RoutineFile:
     return RoutineFile(name or str(path), path, routines, source, tools)
 
 
-def read_source(path: Path) -> str:
-    """Return the text of a user's Python file.
+def read_source(path: Path, max_bytes: int = MAX_BYTES) -> str:
+    """Return the text of a user's Python file, or of standard input for the path ``-``.
 
     Raises:
         UsageError: the file is missing, too large or no text.
     """
     try:
-        data = path.read_bytes()
+        if str(path) == "-":
+            data = sys.stdin.buffer.read(max_bytes + 1)
+        else:
+            with path.open("rb") as file:
+                data = file.read(max_bytes + 1)
     except OSError as error:
         raise UsageError(
             f"{path}: cannot be read ({error.strerror}); expected a Python file"
         ) from None
-    if len(data) > MAX_BYTES:
-        raise UsageError(f"{path}: {len(data)} bytes; at most {MAX_BYTES} are read")
+    if len(data) > max_bytes:
+        raise UsageError(f"{path}: more than {max_bytes:,} bytes; expected a Python file")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:

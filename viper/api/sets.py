@@ -27,8 +27,10 @@ from typing import Any
 import viper.api.routines.pixels
 import viper.api.routines.knowledge
 import viper.api.routines.pixel_measures
+import viper.api.routines.documents
 import viper.api.routines.spatial
 import viper.api.routines.text
+import viper.api.routines.alike
 import viper.api.routines.visprog  # noqa: F401  (registers)
 
 # isort: on

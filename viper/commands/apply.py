@@ -8,6 +8,7 @@ fingerprint is the same. `_answer` runs the program on the others, on threads.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -16,15 +17,15 @@ from pathlib import Path
 import click
 
 from viper.commands import options as cli
-from viper.commands.exec import MAX_PROGRAM_BYTES, read_program
 from viper.commands.exported import profile_of, warn_of_models
+from viper.commands.run_options import GIVEN_PROGRAMS, run_changes, run_settings
 from viper.commands.terminal import evaluation_progress, hint_to_go_on, note
 from viper.data.own import folder_samples
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 from viper.evaluate.answers_file import SUFFIXES, AnswersFile
 from viper.evaluate.campaign import bound_arenas, run
 from viper.evaluate.engines.local import Bounds, LocalEngine
-from viper.evaluate.engines.sample_runner import SHARED_MEDIA_BYTES, ProgramRunner, items
+from viper.evaluate.engines.sample_runner import SHARED_MEDIA_BYTES, SampleRunner, items
 from viper.evaluate.metrics import metric
 from viper.evaluate.runs.manifest import PACKAGES, decisive_tables
 from viper.profiles.exported import ExportedProgram
@@ -32,9 +33,10 @@ from viper.reasoner import Reasoner, RunOptions
 from viper.schema import Query, to_json
 from viper.storage.cache import ComputeCache
 from viper.storage.json_lines import dumps
+from viper.strategies.extract import shipped_program
 
 # An exported script holds a profile beside its program.
-MAX_SCRIPT_BYTES = 4 * MAX_PROGRAM_BYTES
+MAX_SCRIPT_BYTES = 4 * cli.MAX_PROGRAM_BYTES
 
 # Pictures in memory beside those of the workers, so that no worker waits for a disk; each takes
 # some tens of megabytes.
@@ -59,10 +61,12 @@ class ApplyOptions(cli.DataTrust, cli.ProfileChoice):
         help="Task, which determines the type of the answer. By default that of the export, or "
              "auto.")
     choices: tuple[str, ...] = cli.option("--options", help='Candidate answers: "a; b; c".')
+    fields: str = cli.given_by(cli.fields_option, "")
     retry: bool = cli.option("--retry-failed", help="Run again on pictures that failed before.")
     force: bool = cli.option("--force", help="Replace an existing table, whatever it holds.")
     workers: int = cli.workers_field("Number of pictures at the same time.")
     quiet: bool = cli.given_by(cli.quiet_option)
+    settings: Mapping[str, object] = run_settings(*GIVEN_PROGRAMS)
     api: str | None = cli.given_by(cli.api_option)
     learned: bool = cli.learned_field(by_default=False)
     # fmt: on
@@ -76,7 +80,8 @@ def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
     """Run PROGRAM on every picture and video below FOLDER, many at a time.
 
     PROGRAM is a Python file as viper exec takes it, a script that viper export wrote, or - for
-    standard input. A script brings its profile and thresholds along.
+    standard input. A script brings its profile and thresholds along. The name extract stands for
+    the shipped program that reads the fields of --schema, each of which becomes a column.
 
     Each answer becomes a row of the table at once. After Ctrl-C or a crash, the same command
     continues: it answers about pictures that are new or changed, and removes the rows of those that
@@ -86,12 +91,16 @@ def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
     \b
     viper apply leftmost.py photos/ -o answers.csv
     viper apply answer.py photos/ -o answers.jsonl --workers 32
+    viper apply extract receipts/ -o receipts.csv --schema total:money,date:date
     viper apply - photos/ -o answers.csv --query "cube" < find.py
     """
     out = options.out
     if out.suffix.lower() not in SUFFIXES or out.is_dir():
         raise UsageError(f"-o {out}: expected the name of a file that ends in .csv or .jsonl")
-    source = read_program(program, MAX_SCRIPT_BYTES)
+    is_shipped = str(program) == "extract" and not program.exists()
+    if is_shipped and not options.fields:
+        raise UsageError("extract reads fields; name them, as --schema total:money,date:date")
+    source = shipped_program() if is_shipped else cli.read_program(program, MAX_SCRIPT_BYTES)
     exported = ExportedProgram.read(source)
     if exported is not None and exported.media == "images":
         raise UsageError(
@@ -101,14 +110,19 @@ def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
     if exported is not None:
         code = exported.program
         query = Query(exported.query, exported.task, options=exported.options)
+    asked = RunOptions(options=";".join(options.choices), fields=options.fields)
     query = Query(
         options.query or query.text,
-        options.task or query.task,
-        options=RunOptions(options=";".join(options.choices)).options or query.options,
+        options.task or ("extract" if asked.fields else query.task),
+        options=asked.options or query.options,
+        fields=asked.fields,
     )
     profile = (
         profile_of(exported, options, options.trust) if exported else cli.open_profile(options)
     )
+    if is_shipped:
+        profile = profile.with_ocr_alone()
+    run_options = RunOptions(**run_changes(options.settings))
     bound_arenas()
     with ExitStack() as stack:
         components = profile.components()
@@ -125,6 +139,7 @@ def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
             [source.text for source in components.library.prelude().sources],
             decisive_tables(to_json(profile.document)),
             getattr(toolbox.soft_prompts, "fingerprint", ""),
+            *run_options.changes.items(),
         ]
         fingerprint = hashlib.sha256(dumps(facts).encode()).hexdigest()[:16]
         listed = folder_samples(folder, query, fingerprint)
@@ -138,7 +153,7 @@ def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
         cli.fetch_models(profile)
         stack.enter_context(hint_to_go_on())
         media_cache = ComputeCache(options.workers + _READ_AHEAD, SHARED_MEDIA_BYTES)
-        runner = ProgramRunner(reasoner, metric("answered"), RunOptions(), media_cache, code)
+        runner = SampleRunner(reasoner, metric("answered"), run_options, media_cache, {"": code})
         engine = LocalEngine(runner, Bounds(options.workers))
         total, done = len(listed.samples), len(table.done())
         with evaluation_progress(total, done, scored=False) as progress:

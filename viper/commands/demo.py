@@ -51,7 +51,7 @@ class DemoOptions(cli.ProfileChoice):
              "runs/demo-TIME.")
     force: bool = cli.option("--force",
         help="Show answers even if the profile withholds them, because the picture is unlike "
-             "those that its models know.")
+             "those that its models know, or the query has words that they do not know.")
     also: tuple[str, ...] = cli.option("--also", metavar="PROFILE",
         help="Further profile to choose on the page, repeatable. Its models load with its first "
              "question and stay loaded.")

@@ -34,6 +34,8 @@ def evaluate(options: EvalOptions, name: str) -> int:
     need_packages(("scipy", *plots), "viper eval")
     if options.engine == "ray":
         need_packages(("ray",), "--engine ray")
+        if options.programs is not None:
+            raise UsageError("--programs goes with --engine local")
     cli.quiet_libraries(options.offline)
     # Importing these takes longer than all of --help.
     from viper.commands.evaluating import evaluate_set, tell_cost

@@ -36,6 +36,8 @@ _SETUP = {
     "doctor": ("viper.commands.doctor:doctor", "Check what works on this machine."),
     "profile": ("viper.commands.profile:profile",
         "List, check, show or create profiles: which model plays which role."),
+    "model": ("viper.commands.setup_model:model",
+        "Make a detector in an ONNX file that of the profile photo-lite."),
     "routine": ("viper.commands.routine:routine",
         "List, show, create, check or try routines that programs may call."),
     "index": ("viper.commands.index:index", "Index images and texts that programs can look up."),

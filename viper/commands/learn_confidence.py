@@ -26,7 +26,14 @@ from viper.profiles.files import with_values
 from viper.reasoner import RunOptions
 from viper.schema import to_json
 from viper.storage.files import write_file
-from viper.strategies.confidence import CALIBRATIONS, PLAIN, STRATEGY, VERIFIED, Confidence
+from viper.strategies.confidence import (
+    CALIBRATIONS,
+    CHECKED,
+    PROGRAM,
+    VERIFIED,
+    Confidence,
+    mode_of,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +51,9 @@ class ConfidenceOptions(cli.ProfileChoice):
         type=click.Path(path_type=Path, exists=True, file_okay=False),
         help="Calibrate on a stored run of viper eval instead of SET; repeatable.")
     modes: tuple[str, ...] = cli.option("--mode", type=click.Choice(CALIBRATIONS),
-        help="Calibrate runs without verification (plain) or with it (verified); repeatable, by "
-             "default both.")
+        help="Calibrate plain runs, runs with --verify (verified) or with --checks (checked); "
+             "repeatable. By default as the profile runs, and verified.")
+    programs: Path | None = cli.programs_option("")
     out: Path = cli.out_field("FILE.toml", "Profile to write.")
     work: Path | None = cli.option("--work", type=cli.OutPath(), metavar="DIR",
         help="Folder for the answers. By default FILE.toml.answers; it is continued from there.")
@@ -62,10 +70,12 @@ def confidence(options: ConfidenceOptions, name: str | None) -> None:
     Answers with the new profile have a confidence, and `--abstain RISK` gives only those with an
     expected error of at most RISK. Labelled samples must be like the queries to come. The printed
     figures are held out: each answer's confidence comes from a fit on the others. After Ctrl-C the
-    same command continues.
+    same command continues. A profile without a writer answers by --programs; its confidence is then
+    about what its models see, not about programs.
 
     \b
     viper learn confidence world --split val --limit 400 --out calibrated.toml
+    viper learn confidence coco --root DIR --split rest --programs DIR --out calibrated.toml
     viper learn confidence --from runs/plain --from runs/verified --out calibrated.toml
     viper run photo.png "…" --profile calibrated.toml --verify --abstain 0.05
     """
@@ -84,15 +94,19 @@ def confidence(options: ConfidenceOptions, name: str | None) -> None:
         work = options.work or out.with_name(f"{out.name}.answers")
         document = to_json(profile.document)
         with closing(profile.components()) as components, hint_to_go_on():
-            for mode in dict.fromkeys(options.modes or CALIBRATIONS):
+            usual = mode_of(verify=False, checks=profile.document.run.checks)
+            usual_modes = (usual,) if options.programs else (usual, VERIFIED)
+            for mode in dict.fromkeys(options.modes or usual_modes):
                 folders.append(work / mode)
-                of_mode = sampled.under(RunOptions(strategy=STRATEGY, verify=mode == VERIFIED))
+                asked = RunOptions(verify=mode == VERIFIED, checks=mode == CHECKED)
+                of_mode = sampled.under(asked.changed(strategy=PROGRAM))
                 with evaluation_progress(len(sampled.samples), 0) as progress:
                     answer_all(components, of_mode, folders[-1], document, progress)
     answers: dict[str, list[Labelled]] = {}
     for folder in folders:
         store = RunStore.read(folder)
-        mode = VERIFIED if store.manifest.settings.get("verify") else PLAIN
+        of_run = store.manifest.settings
+        mode = mode_of(verify=bool(of_run.get("verify")), checks=bool(of_run.get("checks")))
         answers.setdefault(mode, []).extend(labelled_answers(store))
     fitted: dict[str, Confidence] = {}
     report = {}

@@ -25,7 +25,7 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from viper.commands.terminal import is_quiet, note, status
-from viper.errors import UsageError
+from viper.errors import MediaError, UsageError
 from viper.escape import for_terminal
 from viper.record import RECORD_SCHEMA
 from viper.storage.files import check_is_no_input, replace_file
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from viper.tuning.wiring import Data
 
 PROGRAMS, EXAMPLES, LIMITS, WORKERS = "Programs", "Examples", "Limits", "Workers"
-MACHINE, OUTPUT = "Models and machine", "Output"
+MACHINE, OUTPUT, QUERY = "Models and machine", "Output", "Query"
 
 
 class Option(click.Option):
@@ -317,19 +317,25 @@ quiet_option: Decorator = click.option("-q", "--quiet", is_flag=True, cls=Option
 api_option: Decorator = click.option("--api", cls=Option, section=PROGRAMS, type=API,
     metavar="NAME[+FILE.py]",
     help="Functions that programs may call: abstract, more (ours), vipergpt, visprog, knowledge, "
-         "look, numpy, dwim, dwim-ccq, dwim-ekvqa, dwim-gd, dwim-vasa, dwim-vcr, dwim-vlcu, a file "
-         "with your own routines, or several joined by +.")
+         "look, numpy, photo, dwim, dwim-ccq, dwim-ekvqa, dwim-gd, dwim-vasa, dwim-vcr, "
+         "dwim-vlcu, a file with your own routines, or several joined by +.")
 
+
+fields_option: Decorator = click.option("--schema", "fields", cls=Option, default="",
+    section=QUERY, metavar="NAME:TYPE,…",
+    help="Fields to read from a document, as total:money,date:date,company:text. Types: text, "
+    "money, number, date. Sets the task to extract.")
 
 schema_option: Decorator = click.option("--json-schema", cls=Option, section=OUTPUT, metavar="N",
     type=click.IntRange(1, RECORD_SCHEMA), default=RECORD_SCHEMA,
     help="Version of the object of --json; 1 has the boxes of tool calls from the lower left.")
 
-page_option: Decorator = click.option("--page", cls=Option, section=MACHINE, default=1,
-    type=click.IntRange(1), metavar="N", help="Page of a file with several, such as a TIFF.")
+page_option: Decorator = click.option("--page", cls=Option, section=MACHINE,
+    type=click.IntRange(1), metavar="N",
+    help="Page of a file with several. By default the first of a TIFF and all of a PDF.")
 
 
-def read_media(paths: Sequence[str], page: int) -> Media:
+def read_media(paths: Sequence[str], page: int | None) -> Media:
     """Read the media of a command line, and warn of what their files hold besides."""
     from viper.models.media import media_from
 
@@ -522,6 +528,31 @@ def open_profile(choice: ProfileChoice) -> Profile:
     return profile.with_thresholds(thresholds) if thresholds else profile
 
 
+# The sandbox refuses longer programs; this says so before anything is loaded.
+MAX_PROGRAM_BYTES = 64 * 1024
+
+
+def read_program(path: Path, max_bytes: int = MAX_PROGRAM_BYTES) -> str:
+    """Return the text of a program's file, or of standard input for ``-``.
+
+    Raises:
+        UsageError: it is missing, too large or no text.
+    """
+    from viper.api.routine_files import read_source
+
+    if str(path) != "-" and not path.is_file():
+        raise MediaError(f"{path}: no such program file")
+    return read_source(path, max_bytes)
+
+
+def programs_option(section: str) -> Any:
+    """Return a field with the option for programs in place of a writer."""
+    return option("--programs", section=section, metavar="DIR",
+        type=click.Path(path_type=Path, exists=True, file_okay=False),
+        help="Answer by the programs of this folder, one file KIND.py for each kind of sample, "
+             "and ask no language model; other kinds are left out.")  # fmt: skip
+
+
 def evaluation_of(name: str, choice: Any, split: str | None = None, **more: Any) -> Evaluation:
     """Return the evaluation of the samples that --root --split --limit --ids --seed choose.
 
@@ -539,6 +570,12 @@ def evaluation_of(name: str, choice: Any, split: str | None = None, **more: Any)
     spec = DatasetSpec(choice.root, split or choice.split, choice.seed)
     ids = read_ids(choice.ids) if getattr(choice, "ids", None) else ()
     metric(data_set(name).metric)  # a wrong name ends here, before models load
+    folder = getattr(choice, "programs", None)
+    if isinstance(folder, Path):  # learn writer has a number of this name
+        files = sorted(folder.glob("*.py"))
+        if not files:
+            raise UsageError(f"--programs {folder}: no file KIND.py, as count.py")
+        more = {"programs": {path.stem: read_program(path) for path in files}, **more}
     return Evaluation(name, spec, choice.limit, ids=ids, **{"seeds": (choice.seed,), **more})
 
 

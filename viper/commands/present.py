@@ -84,6 +84,9 @@ def answer_line(result: RunResult) -> str:
     elif answer.kind == "tags":
         tags = (f"{visible(tag['label'])} {_sides(tag['box'])}" for tag in answer.value)
         text = "; ".join(tags) or "no tags"
+    elif answer.kind == "fields":
+        read = (f"{each['field']}: {each['value'] or 'not found'}" for each in answer.value)
+        text = visible("; ".join(read))
     return f"{text} [fallback: {result.trace.fallback}]" if result.trace.fallback else text
 
 

@@ -59,10 +59,15 @@ def run(chosen: QueryOptions, media_and_query: tuple[str, ...]) -> int:
     viper run table.png "what color is the second cube from the left?"
     viper run table.png "the ball closest to the red cube" --save answer.png --json
     viper run table.png "how many cubes are there?" --html answer.html
+    viper run receipt.jpg --schema total:money,date:date,company:text
     viper run clip.mp4 "what starts moving first?" --options "the blue cube; the green cone"
     viper run table.png -i
     viper run photo.jpg "who is this?" --force
     """
+    *before, last = media_and_query
+    # Path.exists raises for a question that is longer than a file's name.
+    if chosen.fields and (not before or os.path.exists(last)):  # noqa: PTH110
+        media_and_query = (*media_and_query, f"read the fields {chosen.fields}")
     if len(media_and_query) < 2 and not chosen.interactive:
         raise click.UsageError(
             "expected MEDIA... QUERY: at least one image or video, then the question"
@@ -82,6 +87,8 @@ def run(chosen: QueryOptions, media_and_query: tuple[str, ...]) -> int:
     options = RunOptions(
         task=chosen.task,
         options=";".join(chosen.choices),
+        like=chosen.like,
+        fields=chosen.fields,
         strategy=chosen.strategy,
         seed=chosen.seed,
         **run_changes(chosen.settings),
@@ -115,6 +122,8 @@ def run(chosen: QueryOptions, media_and_query: tuple[str, ...]) -> int:
 
         show_prompt(profile, media, query, options)
         return EXIT_OK
+    if chosen.fields and chosen.strategy is None:
+        profile = profile.with_ocr_alone()
     with cli.open_reasoner(profile, many_queries=chosen.interactive and os.isatty(0)) as reasoner:
         if writes_programs:  # its processes start while the libraries of the models are imported
             reasoner.components.sandbox.start()

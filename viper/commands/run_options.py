@@ -5,7 +5,7 @@ A setting keeps the value of the profile if its option is absent.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_origin
@@ -40,16 +40,25 @@ def _parameter(setting: Setting) -> str:
     return f"setting_{setting.name}"
 
 
-def _offered() -> list[Setting]:
-    return [setting for setting in all_settings().values() if setting.declaration.cli]
+def _offered(names: Collection[str] = ()) -> list[Setting]:
+    offered = (setting for setting in all_settings().values() if setting.declaration.cli)
+    return [setting for setting in offered if not names or setting.name in names]
 
 
 _RANGES: dict[Any, Any] = {int: click.IntRange, float: click.FloatRange}
 
 
-def run_settings() -> Any:
-    """Return a field with an option for each setting of a run; absent options are None."""
-    return cli.given_by(cli.options(*map(_option, _offered())))
+def run_settings(*names: str) -> Any:
+    """Return a field with an option for each setting of a run; absent options are None.
+
+    Args:
+        names: of these settings only.
+    """
+    return cli.given_by(cli.options(*map(_option, _offered(names))))
+
+
+# Settings that count for given programs as well.
+GIVEN_PROGRAMS = "checks", "abstain"
 
 
 # fmt: off
@@ -73,7 +82,8 @@ def run_changes(
     Raises:
         UsageError: ``--zero-shot`` stands beside an option that asks for examples.
     """
-    changes = {setting.name: settings[_parameter(setting)] for setting in _offered()}
+    parameters = {setting.name: _parameter(setting) for setting in _offered()}
+    changes = {name: settings[each] for name, each in parameters.items() if each in settings}
     if not examples:
         for value, flag in ((changes["examples"], "--n-examples"), (examples_bank, "--bank")):
             if value:
@@ -86,7 +96,7 @@ def sent_parameters() -> set[str]:
     """Return the parameters of ``viper run`` that ``--server`` can be combined with."""
     names = "media_and_query choices task strategy api save as_json seed program_only interactive"
     sent = {_parameter(setting) for setting in _offered() if setting.declaration.http}
-    return {*names.split(), *["force", "verbose", "quiet", "server"], *sent}
+    return {*names.split(), *["fields", "like", "force", "verbose", "quiet", "server"], *sent}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +107,10 @@ class QueryOptions(cli.ProfileChoice):
     choices: tuple[str, ...] = cli.option("--options",
         help='Candidate answers: "a; b; c", or the option repeated. Sets the task to choice.')
     task: str = cli.option("--task", default="auto", help=f"Task of the query: {', '.join(TASKS)}.")
+    like: tuple[str, ...] = cli.option("--like", metavar="X0,Y0,X1,Y1", section=cli.QUERY,
+        help="Box of an example, in pixels from the top-left corner; up to four. Ask for 'these', "
+             "or use the argument marked in a program.")
+    fields: str = cli.given_by(cli.fields_option, "")
     strategy: str | None = cli.option("--strategy", type=cli.STRATEGY,
         help="Strategy that answers, by default the profile's; the list is below.")
     api: str | None = cli.given_by(cli.api_option)
@@ -106,7 +120,7 @@ class QueryOptions(cli.ProfileChoice):
         help="Write a page that shows each line of the program beside its result.")
     as_json: bool = cli.option("--json", help="Print one JSON object with the whole trace.")
     json_schema: int = cli.given_by(cli.schema_option)
-    page: int = cli.given_by(cli.page_option, 1)
+    page: int | None = cli.given_by(cli.page_option)
     seed: int = cli.seed_field("Random seed for sampling.")
     dry_run: bool = cli.option("--dry-run",
         help="Print which models would load and how many requests they would get, then stop.")
@@ -118,7 +132,7 @@ class QueryOptions(cli.ProfileChoice):
     quiet: bool = cli.given_by(cli.quiet_option)
     force: bool = cli.option("--force", section=OUTPUT,
         help="Print the answer even if the profile withholds it, because the picture is unlike "
-             "those that its models know.")
+             "those that its models know, or the query has words that they do not know.")
     interactive: bool = cli.option("-i", "--interactive",
         help="Read questions from standard input, a line each, until an empty line.")
     server: str | None = cli.option("--server", metavar="URL", section=MACHINE,
@@ -155,6 +169,7 @@ class EvalOptions(cli.ProfileChoice):
     ids: str | None = cli.option("--ids", metavar="FILE|ID,ID", section="Samples",
         help="Answer only these samples and ignore --limit; a file holds one id on each line.")
     seed: int = cli.seed_field(section="Samples")
+    programs: Path | None = cli.programs_option("Samples")
     examples: bool = cli.option("--examples/--zero-shot", default=True, section=EXAMPLES,
         help="Show the in-context examples of the profile.")
     examples_bank: str | None = cli.given_by(bank_option)

@@ -25,11 +25,15 @@ from viper.models.checkpoints import facts_of
 from viper.models.hub import check_hub
 from viper.models.vision.roles import Detector
 from viper.profiles import Profile, load_profile
-from viper.profiles.files import config_file, default_profile, proposed_profiles
+from viper.profiles.backends import FETCH_MODEL
+from viper.profiles.files import config_file, default_profile, proposed_profiles, state_dir
 from viper.profiles.fit import Machine, fit, fitting, shortfall
 from viper.profiles.inventory import downloads
 from viper.storage.files import write_file
 from viper.tools.models import ModelSet
+
+# The profile that `viper setup model` completes: it needs no hub.
+PHOTO_LITE = "photo-lite"
 
 _QUESTION = "how many objects are on the table?"
 # Speed of the connection for which times of downloads are stated: a common one at home.
@@ -71,10 +75,19 @@ def set_up(name: str | None, *, check: bool, yes: bool, state: Path | None) -> i
     except ModelError:
         has_hub = False
     click.echo(f"hub      {'answers' if has_hub else 'does not answer'}")
-    name = name or (default_profile(state) if check else _propose(machine))
+    name = name or (default_profile(state) if check else None)
+    if name is None and not has_hub:
+        if (state_dir(state) / "profiles" / f"{PHOTO_LITE}.toml").is_file():
+            name = PHOTO_LITE
+        else:
+            click.echo(f"offline  {FETCH_MODEL}")
+    name = name or _propose(machine, has_hub)
+    if name is None:
+        return EXIT_FAILED
     profile = load_profile(name, state=state)
+    writes = name != PHOTO_LITE or any(map(os.environ.get, ("OPENAI_API_KEY", "OPENAI_BASE_URL")))
     missing = downloads(profile)
-    problems = [*report_fit(profile, machine), *profile.problems()]
+    problems = [*report_fit(profile, machine), *profile.problems(writes=writes)]
     if missing and not has_hub:
         problems.append(
             f"not on this disk: {', '.join(str(each.model) for each in missing)}; connect this "
@@ -93,6 +106,23 @@ def set_up(name: str | None, *, check: bool, yes: bool, state: Path | None) -> i
             )
         click.confirm(f"Download {total:.1f} GB?", default=True, abort=True)
     download_all(missing)
+    if writes:
+        _ask(profile)
+    else:
+        click.echo("writer   none: viper exec and viper apply run your programs (OPENAI_API_KEY)")
+    make_default(name, state)
+    return EXIT_OK
+
+
+def make_default(name: str, state: Path | None) -> None:
+    """Write a profile as that of commands that name none, and say so."""
+    path, quoted = config_file(state), name.replace("\\", "\\\\").replace('"', '\\"')
+    write_file(path, f'profile = "{quoted}"\n')
+    click.echo(f"{name} is now the default profile ({path}); --profile names another one")
+
+
+def _ask(profile: Profile) -> None:
+    """Ask one question, and a detector that writes boxes for one at a known place."""
     from viper.reasoner import Reasoner
 
     asking, started = status(f"asking {profile.name}: {_QUESTION}"), time.perf_counter()
@@ -105,10 +135,6 @@ def set_up(name: str | None, *, check: bool, yes: bool, state: Path | None) -> i
     click.echo(f"answer   {_QUESTION} {words} ({seconds:.1f} s, loading included)")
     if boxes is not None:
         click.echo(f"boxes    of a drawing, in one request: {boxes or 'right'}")
-    path, quoted = config_file(state), name.replace("\\", "\\\\").replace('"', '\\"')
-    write_file(path, f'profile = "{quoted}"\n')
-    click.echo(f"{profile.name} is now the default profile ({path}); --profile names another one")
-    return EXIT_OK
 
 
 def _boxes_of(models: ModelSet) -> str | None:
@@ -172,10 +198,11 @@ def report_fit(profile: Profile, machine: Machine) -> Iterator[str]:
         yield f"{total:.1f} GB are to be downloaded, and {machine.disk_gb:.1f} GB are free"
 
 
-def _propose(machine: Machine) -> str:
+def _propose(machine: Machine, has_hub: bool) -> str | None:
     """Print the profiles that can be proposed, and return the best one that fits.
 
-    An endpoint is preferred to models on a processor if its key is set.
+    An endpoint is preferred to models on a processor if its key is set. Without a hub only a
+    profile whose models are on this disk fits, and None is returned if there is none.
     """
     fits = [document.name for document in fitting(machine)]
     rows, names = [], []
@@ -185,6 +212,7 @@ def _propose(machine: Machine) -> str:
         asks = document.llm.backend == "openai"
         why_not = [] if document.name in fits else ["memory"]
         why_not += ["disk"] if gigabytes > machine.disk_gb else []
+        why_not += ["hub"] if gigabytes and not has_hub else []
         why_not += ["key"] if asks and profile.problems() else []
         if not why_not:
             names.append((hardware.gpu_gib > 0, asks, document.name))
@@ -193,6 +221,8 @@ def _propose(machine: Machine) -> str:
         size = f"{gigabytes:.1f} GB, {gigabytes * 8000 / _MBIT_PER_S / 60:.0f} min"
         fit_text = f"no: {', '.join(why_not)}" if why_not else "yes"
         rows.append((document.name, demand, size, fit_text, document.description))
+    if not names and not has_hub:
+        return None
     download = f"download at {_MBIT_PER_S} Mbit/s"
     echo_table(("profile", "needs", download, "fits", "description"), rows)
     if not names:

@@ -41,8 +41,10 @@ SUFFIXES = (".csv", ".jsonl")
 COLUMNS = ("media", "query", "answer", "options", "task", "id")
 REQUIRED = ("media", "query")
 
+# The pages of a PDF are pictures.
 PICTURE_SUFFIXES = frozenset(
     {".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".avif", ".heic", ".heif", ".ppm"}
+    | {".pdf"}
 )
 
 # By which a file is told to be a picture or a video before it is read.
@@ -289,6 +291,7 @@ def folder_samples(folder: Path, query: Query, fingerprint: str) -> FolderSample
                 target=None,
                 load=MediaFiles(root, (name,)),
                 options=query.options,
+                fields=query.fields,
                 files=(name,),
             )
             samples.append(sample)

@@ -25,18 +25,20 @@ class Sample:
     Attributes:
         sample_id: unique in its set and split, and the same on every machine.
         text: the question, the statement, or what to find.
-        task: ``ground``, ``question``, ``choice``, ``statement``, ``edit`` or ``tag``.
+        task: ``ground``, ``question``, ``choice``, ``statement``, ``edit``, ``tag`` or ``extract``.
         media: ``image``, ``images`` or ``video``.
         target: the right answer. ``ground``: ``(x0, y0, x1, y1)`` in pixels from the top-left
             corner; ``question``: a text, or all annotators' texts; ``choice``: the index of
             the option, from 0; ``statement``: a truth value; ``tag``: pairs of label and box;
-            ``edit``: None, or whatever the set's metric compares.
+            ``extract``: texts by field; ``edit``: None, or whatever the set's metric compares.
         load: reads the files; returns what :func:`viper.models.media.media_from` takes.
         options: options of a choice, in order.
+        fields: what an ``extract`` reads, each as ``name:type``.
         groups: groups in reports, as ``{"semantic": "rel"}``.
         cluster: samples of one cluster are not independent (same sentence or picture). Consistency
             metrics and bootstrap intervals use clusters. Empty: the sample is alone.
         files: names of the media for reports, relative to the set's root if it has one.
+        like: boxes of examples that the query marks.
     """
 
     sample_id: str
@@ -49,11 +51,14 @@ class Sample:
     groups: Mapping[str, str] = field(default_factory=dict)
     cluster: str = ""
     files: tuple[str, ...] = ()
+    like: tuple[PixelBox, ...] = ()
+    fields: tuple[str, ...] = ()
 
     @property
     def query(self) -> Query:
         """Return the query as the Reasoner takes it."""
-        return Query(self.text, self.task, self.media, self.options, self.sample_id)
+        asked = self.sample_id, self.like, self.fields
+        return Query(self.text, self.task, self.media, self.options, *asked)
 
 
 def kind_of(groups: Mapping[str, str]) -> str:

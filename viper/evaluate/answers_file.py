@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from viper.api.written import field_types
 from viper.data.sample import Sample
 from viper.errors import UsageError
 from viper.escape import csv_text, for_csv
@@ -32,11 +33,16 @@ SUFFIXES = (".csv", ".jsonl")
 # Characters of a cell of CSV; spreadsheets read no more.
 MAX_CELL = 32_767
 
+# Key, failure and line.
+Row = tuple[str, str | None, str]
+
 _KEY = re.compile(r"([0-9a-f]{16})-[0-9a-f]{16}")
 
 
 class AnswersFile:
     """Rows of a table by the keys of its samples; see :class:`viper.data.own.FolderSamples`.
+
+    Each field of an extraction is a column before the key.
 
     Implements :class:`viper.evaluate.campaign.ResultStore`. One process writes at a time.
 
@@ -65,6 +71,11 @@ class AnswersFile:
         retry: bool = False,
     ) -> None:
         self.path, self.dropped = path, 0
+        named = next((sample.fields for sample in samples), ())
+        self._fields = tuple(field_types(named)) if named else ()
+        if clash := set(self._fields).intersection(COLUMNS):
+            raise UsageError(f"the field {min(clash)!r} is a column of every table; rename it")
+        self._columns = (*COLUMNS[:-1], *self._fields, COLUMNS[-1])
         self._is_csv = path.suffix.lower() == ".csv"
         self._keys = [sample.sample_id for sample in samples]
         self._rows: dict[str, tuple[str | None, str]] = {}  # failure and line by key
@@ -108,15 +119,16 @@ class AnswersFile:
         if answer is not None:
             facts = (answer.value, answer.kind, answer.box, answer.confidence)
         warnings = [mark.removeprefix("warning:") for mark in result.marks]
-        ends = (warnings, result.failure, result.message, result.sample_id)
-        cells = (result.files[0], *facts, *ends)
+        read = {e["field"]: e["value"] for e in answer.value} if answer and self._fields else {}
+        ends = (warnings, result.failure, result.message, *map(read.get, self._fields))
+        cells = (result.files[0], *facts, *ends, result.sample_id)
         if self._is_csv:
             # still the path of the file, which an apostrophe would not leave
             is_formula = for_csv(result.files[0]).startswith("'")
             cells = (f"./{result.files[0]}" if is_formula else result.files[0], *cells[1:])
             line = csv_text([map(_cell, cells)])
         else:
-            values = plain(dict(zip(COLUMNS, cells, strict=True)))
+            values = plain(dict(zip(self._columns, cells, strict=True)))
             line = json.dumps(values, ensure_ascii=False, allow_nan=False) + "\n"
         with file_errors(self.path):
             self._file.write(line.encode("utf-8", "replace"))
@@ -129,7 +141,7 @@ class AnswersFile:
         Raises:
             StoreError: it cannot be written; the rows stay as they were.
         """
-        header = csv_text([COLUMNS]) if self._is_csv else ""
+        header = csv_text([self._columns]) if self._is_csv else ""
         lines = (self._rows[key][1] for key in self._keys if key in self._rows)
         write_file(self.path, (header + "".join(lines)).encode("utf-8", "replace"))
 
@@ -137,7 +149,8 @@ class AnswersFile:
         with file_errors(self.path):
             text = self.path.read_bytes().decode("utf-8", "replace")
         wanted = set(self._keys)
-        for key, failure, line in (_csv_rows if self._is_csv else _json_rows)(self.path, text):
+        read = _csv_rows if self._is_csv else _json_rows
+        for key, failure, line in read(self.path, text, self._columns):
             if not key.startswith(f"{fingerprint}-"):
                 raise UsageError(
                     f"{self.path}: holds answers of another program, folder, profile or version; "
@@ -162,7 +175,7 @@ def _cell(value: Any) -> str:
     return dumps(value)[:MAX_CELL]
 
 
-def _csv_rows(path: Path, text: str) -> Iterator[tuple[str, str | None, str]]:
+def _csv_rows(path: Path, text: str, columns: Sequence[str]) -> Iterator[Row]:
     """Yield key, failure and line of the rows, without a last one that was cut short."""
     table = csv.reader(io.StringIO(text, newline=""))
     whole = text.endswith("\n")
@@ -170,11 +183,11 @@ def _csv_rows(path: Path, text: str) -> Iterator[tuple[str, str | None, str]]:
         rows = [(table.line_num, row) for row in table]
     except csv.Error as error:
         raise _not_ours(path, table.line_num) from error
-    if rows and (rows[0][1] != list(COLUMNS) or (len(rows) == 1 and not whole)):
+    if rows and (rows[0][1] != list(columns) or (len(rows) == 1 and not whole)):
         raise _not_ours(path, 1)
     for at, (number, row) in enumerate(rows[1:], start=2):
-        values = dict(zip(COLUMNS, row, strict=False))
-        is_whole = len(row) == len(COLUMNS) and _KEY.fullmatch(row[-1])
+        values = dict(zip(columns, row, strict=False))
+        is_whole = len(row) == len(columns) and _KEY.fullmatch(row[-1])
         if at == len(rows) and not (whole and is_whole):
             return
         if not is_whole:
@@ -182,7 +195,7 @@ def _csv_rows(path: Path, text: str) -> Iterator[tuple[str, str | None, str]]:
         yield values["key"], values["failure"] or None, csv_text([row])
 
 
-def _json_rows(path: Path, text: str) -> Iterator[tuple[str, str | None, str]]:
+def _json_rows(path: Path, text: str, _: Sequence[str]) -> Iterator[Row]:
     """Yield key, failure and line of the rows, without a last one that was cut short."""
     lines = text.split("\n")
     for number, line in enumerate(lines[:-1], start=1):

@@ -7,15 +7,16 @@ coverage.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from viper.agreement import is_correct
 from viper.errors import UsageError
-from viper.evaluate.intervals import Estimate, Floats, share
+from viper.evaluate.intervals import Estimate, Floats, cluster_numbers, share
 from viper.evaluate.runs.store import RunStore
-from viper.strategies.confidence import UNCALIBRATED, Confidence, features, probability
+from viper.strategies.confidence import UNCALIBRATED, Confidence, features, kind_of, probability
 
 # Each of ten folds must hold an answer or so of either kind, or its fit says nothing about them.
 LEAST_ANSWERS, LEAST_OF_EACH = 50, 5
@@ -32,10 +33,17 @@ _PENALTY = 1.0
 
 
 class Labelled(NamedTuple):
-    """An answer to a labelled sample: its features, and whether it is right."""
+    """An answer to a labelled sample.
+
+    Attributes:
+        kind: of the answer, see :func:`viper.strategies.confidence.kind_of`.
+        cluster: answers of one cluster are not independent; "" is alone.
+    """
 
     features: Mapping[str, float]
     right: bool
+    kind: str = ""
+    cluster: str = ""
 
 
 def labelled_answers(store: RunStore) -> list[Labelled]:
@@ -43,35 +51,57 @@ def labelled_answers(store: RunStore) -> list[Labelled]:
     answers = []
     for row in store.rows():
         trace = store.read_trace(row.sample_id, row.seed) if row.prediction is not None else None
-        if trace is not None:
+        if trace is not None and trace.answer is not None:
             values = features(trace)
-            if UNCALIBRATED not in values:
-                answers.append(Labelled(values, is_correct(row.score)))
+            if not UNCALIBRATED & values.keys():
+                right = is_correct(row.score)
+                answers.append(Labelled(values, right, kind_of(trace.answer), row.cluster))
     return answers
 
 
 def fit_confidence(answers: Sequence[Labelled]) -> tuple[Confidence, Floats]:
     """Return the confidence fitted on labelled answers, and each answer's, float64 [N].
 
-    The confidence of each answer, and with it the steps, come from a fit without its fold.
+    The confidence of each answer, and with it the steps, come from a fit without its fold; answers
+    of one cluster are in the same fold. Kinds of answers with enough answers of their own have a
+    calibration within.
 
     Raises:
         UsageError: there are too few answers, or too few right or wrong ones.
     """
     right = np.array([answer.right for answer in answers], dtype=bool)
-    if len(right) < LEAST_ANSWERS or min(right.sum(), (~right).sum()) < LEAST_OF_EACH:
+    if not _are_enough(right):
         raise UsageError(
             f"{len(right)} answers, {int((~right).sum())} of them wrong; confidence needs at least "
             f"{LEAST_ANSWERS} answers with {LEAST_OF_EACH} right and {LEAST_OF_EACH} wrong: "
             "raise --limit"
         )
-    folds = np.random.default_rng(0).permutation(len(right)) % FOLDS
-    held_out = np.zeros(len(right))
+    whole, held_out = _calibrated(answers, right)
+    of_kind: dict[str, list[int]] = {}
+    for index, answer in enumerate(answers):
+        of_kind.setdefault(answer.kind, []).append(index)
+    kinds = {}
+    for kind, indices in of_kind.items():
+        if kind and len(of_kind) > 1 and _are_enough(right[indices]):
+            own, held_out[indices] = _calibrated([answers[i] for i in indices], right[indices])
+            kinds[kind] = own
+    return replace(whole, kinds=kinds), held_out
+
+
+def _are_enough(right: Any) -> bool:
+    return len(right) >= LEAST_ANSWERS and min(right.sum(), (~right).sum()) >= LEAST_OF_EACH
+
+
+def _calibrated(answers: Sequence[Labelled], right: Any) -> tuple[Confidence, Floats]:
+    clusters = cluster_numbers([answer.cluster for answer in answers], len(answers))
+    folds = (np.random.default_rng(0).permutation(int(clusters.max()) + 1) % FOLDS)[clusters]
+    held_out = np.zeros(len(answers))
     for fold in range(FOLDS):
         weights = _fit([answer for answer, own in zip(answers, folds, strict=True) if own != fold])
         for index in np.flatnonzero(folds == fold):
             held_out[index] = probability(weights, answers[int(index)].features)
-    return Confidence(_fit(answers), steps_of(held_out, right)), held_out
+    unit = round(len(answers) / (int(clusters.max()) + 1), 4)
+    return Confidence(_fit(answers), steps_of(held_out, right), unit), held_out
 
 
 def _fit(answers: Sequence[Labelled]) -> dict[str, float]:
@@ -92,7 +122,10 @@ def _fit(answers: Sequence[Labelled]) -> dict[str, float]:
         # its exact gradient; differences would take a loss for each weight
         return float(value), rows.T @ (expit(odds) - right) + penalty * weights
 
-    found = minimize(loss, np.zeros(len(names) + 1), jac=True, method="L-BFGS-B")
+    # A failed check may weigh nothing, never for the answer: which checks ran is no evidence.
+    bounds = [(None, 0.0 if name.startswith("failed:") else None) for name in ("", *names)]
+    start = np.zeros(len(names) + 1)
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
     return dict(zip(["intercept", *names], np.round(found.x, 4).tolist(), strict=True))
 
 

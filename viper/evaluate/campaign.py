@@ -275,7 +275,8 @@ class Campaign:
             judge: metric to use instead of the manifest's.
         """
         judge, room = judge or metric(self.manifest.metric), in_flight + _MORE_MEDIA
-        return SampleRunner.with_cache(self.reasoner, judge, self.evaluation.options, room)
+        options, programs = self.evaluation.options, self.evaluation.programs
+        return SampleRunner.with_cache(self.reasoner, judge, options, room, programs=programs)
 
     def engine(self, in_flight: int, judge: Metric | None = None) -> LocalEngine:
         """Build an engine of threads; arguments as for :meth:`runner`."""

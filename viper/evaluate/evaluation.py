@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from viper.data.registry import choose, data_set, samples_by_id
-from viper.data.sample import DatasetSpec, Sample
+from viper.data.sample import DatasetSpec, Sample, kind_of
 from viper.errors import DataError, UsageError, ViperError
 from viper.evaluate.engines.sample_runner import Item, items
 from viper.evaluate.runs.manifest import Manifest, SetDescription
@@ -53,6 +53,8 @@ class Evaluation:
         seeds: random seeds; every sample is answered once under each.
         options: settings of every run; task, options, seed and sample id come from the sample.
         deadline_s: time limit of one sample; None sets none.
+        programs: programs by the kind of sample (:func:`viper.data.sample.kind_of`) that answer in
+            place of written ones; samples of other kinds are left out.
     """
 
     set_name: str
@@ -62,6 +64,7 @@ class Evaluation:
     options: RunOptions = field(default_factory=RunOptions)
     deadline_s: float | None = None
     ids: tuple[str, ...] = ()
+    programs: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def metric(self) -> str:
@@ -81,10 +84,15 @@ class Evaluation:
         """
         spec = self.located()
         if not self.ids:
-            samples = choose(data_set(self.set_name).samples(spec), self.limit, spec.seed)
+            samples = data_set(self.set_name).samples(spec)
+            if self.programs:
+                samples = [each for each in samples if kind_of(each.groups) in self.programs]
             if not samples:
-                raise DataError(f"{self.set_name} {spec.split}: no samples; choose another split")
-            return samples
+                kinds = f" of kind {', '.join(self.programs)}" if self.programs else ""
+                raise DataError(
+                    f"{self.set_name} {spec.split}: no samples{kinds}; choose another split"
+                )
+            return choose(samples, self.limit, spec.seed)
         named = samples_by_id(self.set_name, spec, self.ids)
         missing = [sample_id for sample_id in self.ids if sample_id not in named]
         if missing:
@@ -124,6 +132,12 @@ def manifest_of(
     for name in ("seed", "api", "strategy"):
         del changed[name]
     bank = getattr(without_pool(components.examples), "items", None) or ()
+    asked: str | None
+    if evaluation.programs:  # no writer is asked
+        programs = repr(sorted(evaluation.programs.items())).encode()
+        asked = hashlib.sha256(programs).hexdigest()
+    else:
+        asked = like.prompt_hash if like else prompt_hash(reasoner, samples, options)
     bank_hash = hashlib.sha256(repr([to_json(item) for item in bank]).encode()).hexdigest()
     return Manifest(
         set=SetDescription.of(evaluation.set_name, evaluation.located(), samples),
@@ -134,8 +148,8 @@ def manifest_of(
         settings={**changed, "deadline_s": evaluation.deadline_s},
         profile=components.profile_name,
         document=document,
-        models=like.models if like else model_ids(reasoner),
-        prompt_hash=like.prompt_hash if like else prompt_hash(reasoner, samples, options),
+        models=like.models if like else model_ids(reasoner, writes=not evaluation.programs),
+        prompt_hash=asked,
         bank_hash=bank_hash if bank else None,
         arguments=tuple(sys.argv),
         execution=execution,
@@ -143,14 +157,17 @@ def manifest_of(
     )
 
 
-def model_ids(reasoner: Reasoner) -> dict[str, str]:
+def model_ids(reasoner: Reasoner, *, writes: bool = True) -> dict[str, str]:
     """Load every model that answers; return name and weight hash, language models first.
 
     The fingerprints of the soft prompts and demonstrations that the run uses come last.
+
+    Args:
+        writes: whether language models answer; without them programs are given.
     """
     components = reasoner.components
     models = components.toolbox.models
-    llms = {role: llm for role, llm in components.models.items() if role != "critic"}
+    llms = {role: llm for role, llm in components.models.items() if writes and role != "critic"}
     pools: dict[str, Any] = {"soft prompts": components.toolbox.soft_prompts}
     if isinstance(components.examples, LearnedExamples):
         pools["demonstrations"] = components.examples.pool

@@ -20,6 +20,9 @@ from viper.schema import Answer, PixelBox, Trace, Usage
 from viper.storage.json_lines import dumps
 from viper.storage.sqlite import Format
 
+# Failures by which a run says that it cannot answer, which may be right. Any other one is a fault.
+REFUSALS = frozenset({"abstained", "below_threshold", "outside_domain", "tool"})
+
 
 @dataclass(frozen=True)
 class Prediction:
@@ -62,7 +65,9 @@ class Score:
 
 @dataclass(frozen=True)
 class SampleResult:
-    """Result of one sample under one seed. A failed sample has score 0 and a kind of failure.
+    """Result of one sample under one seed. A failed sample has a kind of failure.
+
+    Its score is 0, unless the failure is one of :data:`REFUSALS` and its metric takes it as right.
 
     Attributes:
         failure: None for an answer, right or wrong. Else the reason without an answer: a

@@ -113,19 +113,21 @@ class Decoded:
         indices: for a video, the index in the file of each kept frame.
         notes: what the file holds and was not read, in words.
         rate: frames per second of a video, on average; 0 if the file does not say.
+        pages: number of pages of a PDF, 1 for other files.
     """
 
     pixels: np.ndarray[Any, Any]
     indices: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
     rate: float = 0.0
+    pages: int = 1
 
 
 def decode(path: Path, page: int = 1, picture: bool = False) -> Decoded:
     """Decode a file in a worker.
 
     Args:
-        page: of a picture with several, from 1.
+        page: of a file with several, from 1.
         picture: refuse videos.
 
     Raises:
@@ -187,7 +189,8 @@ class _Worker:
             flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)  # one call, not one a page
             memory = mmap.mmap(file.fileno(), int(np.prod(shape)), flags)
         pixels = np.frombuffer(memory, np.uint8).reshape(shape)
-        return Decoded(pixels, tuple(reply["indices"]), tuple(reply["notes"]), reply["rate"])
+        told = tuple(reply["indices"]), tuple(reply["notes"]), reply["rate"], reply["pages"]
+        return Decoded(pixels, *told)
 
     def _receive(self) -> tuple[dict[str, Any], list[int]]:
         while not select.select([self.channel], [], [], _POLL_S)[0]:

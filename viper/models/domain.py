@@ -23,6 +23,7 @@ from viper.errors import UsageError
 from viper.models.libraries import cv2
 from viper.models.media import Media
 from viper.models.vision.roles import Floats, Pixels
+from viper.models.vision.vocabulary import Vocabulary
 
 # Side of the thumbnail that is measured, and of the cells in it, in pixels: 64 cells show where a
 # table and its objects are and forget which objects. Other sides make stored looks unreadable.
@@ -139,9 +140,13 @@ class Domain:
     Attributes:
         about: the pictures in words, such as ``simple solids on a table``.
         words_file: text file of known words, separated by white space; ``#`` starts a comment.
+            Their inflections are known as well; ``!doing`` excludes one.
         look_file: file of a :class:`Look`.
         instead: what somebody with other pictures can do.
         withhold: commands for people withhold an answer about a picture that is unlike the domain.
+        withhold_words: they withhold the answer to a query with unknown words.
+        vocabulary: categories of a detector, whose words are known where they stand together: of
+            ``fire hydrant``, ``fire`` alone is unknown.
         roles: domains of the language models that know something else than the other models.
     """
 
@@ -150,6 +155,8 @@ class Domain:
     look_file: Path | None = None
     instead: str = ""
     withhold: bool = False
+    withhold_words: bool = False
+    vocabulary: Vocabulary | None = None
     roles: Mapping[str, Domain] = field(default_factory=dict)
 
     def check(self) -> None:
@@ -170,11 +177,16 @@ class Domain:
         """
         if not self._stems:
             return ()
-        unknown = []
-        for word in dict.fromkeys(_WORD.findall(text.lower().replace("’", "'"))):
-            base = word.partition("'")[0]
-            if len(base) > 1 and _stem(base) not in self._stems and not known(base):
-                unknown.append(word)
+        words, unknown = _WORD.findall(text.lower().replace("’", "'")), dict[str, None]()
+        while words:
+            nouns = [word.removesuffix("'s") for word in words]
+            count = self.vocabulary.starting(nouns) if self.vocabulary else 0
+            if not count:
+                base = words[0].partition("'")[0]
+                is_known = _stem(base) in self._stems and f"!{words[0]}" not in self._words
+                if len(base) > 1 and not is_known and not known(base):
+                    unknown[words[0]] = None
+            words = words[count or 1 :]
         return tuple(unknown)
 
     def distance(self, media: Media) -> float:
@@ -195,14 +207,17 @@ class Domain:
 
     @cached_property
     def _stems(self) -> frozenset[str]:
+        return frozenset(map(_stem, self._words))
+
+    @cached_property
+    def _words(self) -> frozenset[str]:
         if self.words_file is None:
             return frozenset()
         try:
             lines = self.words_file.read_text(encoding="utf-8").lower().splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"{self.words_file}: no list of words: {error}") from None
-        words = [word for line in lines for word in line.partition("#")[0].split()]
-        return frozenset(map(_stem, words))
+        return frozenset(word for line in lines for word in line.partition("#")[0].split())
 
 
 def _stem(word: str) -> str:

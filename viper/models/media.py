@@ -30,9 +30,12 @@ from viper.models.decoding import decode, limited
 from viper.models.edited import Edits, Origin
 from viper.models.libraries import LazyModule
 from viper.models.media_files import rgb, silence_pillow
-from viper.models.vision.roles import Pixels
+from viper.models.vision.roles import Pixels, TextLine
 
 av: Any = LazyModule("av")
+
+# Pages of a PDF that are read: more would not fit the pixels of one request.
+MAX_PAGES = 20
 
 # Six digits, so that a name never is a number that takes long to read.
 _IMAGE_ID = re.compile(r"image(?P<image>[0-9]{1,6})|video0#(?P<frame>[0-9]{1,6})")
@@ -48,6 +51,7 @@ class Media:
         names: file names or labels, for messages and traces.
         frame_indices: for a video, the index in the file of each kept frame.
         edits: edited pictures and outlines from runs of the query.
+        lines: text that a run read, by picture; see :func:`viper.tools.knowledge_tools.text_lines`.
         paths: files that they were read from.
         notes: what these files hold and was not read, in words.
         frame_rate: frames per second of the video's file, on average; 0 if unknown.
@@ -58,6 +62,7 @@ class Media:
     names: tuple[str, ...] = ()
     frame_indices: tuple[int, ...] = ()
     edits: Edits = field(default_factory=Edits, repr=False)
+    lines: dict[str, list[TextLine]] = field(default_factory=dict, repr=False)
     paths: tuple[Path, ...] = field(default=(), repr=False)
     notes: tuple[str, ...] = ()
     frame_rate: float = 0.0
@@ -88,8 +93,8 @@ class Media:
         return {name: (each.shape[1], each.shape[0]) for name, each in pictures.items()}
 
     def for_run(self) -> Media:
-        """Return the same media for one more run, with separate edits."""
-        return replace(self, edits=self.edits.copy())
+        """Return the same media for one more run, with separate edits and lines."""
+        return replace(self, edits=self.edits.copy(), lines={})
 
     def pixels(self, image_id: str) -> Pixels:
         """Return the pixels of ``image3``, of frame 7 of the video (``video0#7``) or of an edited
@@ -148,11 +153,12 @@ class Media:
         return content
 
 
-def media_from(source: Any, page: int = 1) -> Media:
+def media_from(source: Any, page: int | None = None) -> Media:
     """Build Media from paths, bytes, open files, arrays, tensors, PIL pictures, or Media itself.
 
     Args:
-        page: of files with several pages, from 1.
+        page: of files with several pages, from 1. None takes the first page of a picture and every
+            page of a PDF, each as a picture, up to :data:`MAX_PAGES`.
         source: a path or a list of paths; the bytes of a file, or a file opened in binary mode; a
             ``uint8 [H, W, 3]`` (color) or ``[H, W]`` (gray) array, a ``uint8 [T, H, W, 3]`` array
             (video), a tensor of torch, uint8 or float from 0 to 1, whose channels may come before
@@ -179,14 +185,14 @@ def media_from(source: Any, page: int = 1) -> Media:
     return Media(images, names=tuple(f"image{i}" for i in range(len(images))))
 
 
-def load_media(paths: Sequence[Path], page: int = 1) -> Media:
+def load_media(paths: Sequence[Path], page: int | None = None) -> Media:
     """Read picture files or one video file; the content decides which it is.
 
     The files are decoded in processes of their own, within the limits of one request
     (:mod:`viper.models.decoding`).
 
     Args:
-        page: of files with several pages, from 1.
+        page: as for :func:`media_from`.
 
     Raises:
         MediaError: as for :func:`media_from`.
@@ -245,7 +251,7 @@ def _file_of(data: bytes, name: str) -> Iterator[Path]:
             raise MediaError(str(error).replace(str(path), name)) from None
 
 
-def _load_file(path: Path, page: int) -> Media:
+def _load_file(path: Path, page: int | None) -> Media:
     if not path.exists():
         if re.match(r"[a-z][a-z0-9+.-]+:/", str(path)):
             address = str(path).replace(":/", "://", 1)  # a path holds no double slash
@@ -260,9 +266,14 @@ def _load_file(path: Path, page: int) -> Media:
             pass
     except PermissionError:
         raise MediaError(f"{path}: permission denied; make the file readable") from None
-    decoded = decode(path, page)
+    decoded = decode(path, page or 1)
     if decoded.pixels.ndim == 3:
-        return Media(images=(decoded.pixels,), names=(path.name,), notes=decoded.notes)
+        count = 1 if page else min(decoded.pages, MAX_PAGES)
+        pages = (decoded, *(decode(path, number) for number in range(2, count + 1)))
+        notes = decoded.notes
+        if count < decoded.pages and page is None:
+            notes = (f"{path.name} has {decoded.pages} pages; the first {count} are read (--page)",)
+        return Media(tuple(each.pixels for each in pages), names=(path.name,) * count, notes=notes)
     return Media(
         video=decoded.pixels,
         names=(path.name,),

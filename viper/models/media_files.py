@@ -69,6 +69,9 @@ VIDEO_FORMATS = (
     "h264,hevc,ivf"
 )
 
+# Pixels of an inch of a printed page, so that small print is read, and of its longer side at most.
+PAGE_DPI, MAX_PAGE_SIDE = 200, 3_000
+
 # Memory that a worker may add to what it starts with: the largest picture takes some 1.1 GB.
 _WORKER_BYTES = 3 << 29
 
@@ -78,7 +81,6 @@ _UNREAD_FORMATS = (
         re.compile(rb"....ftyp(?:heic|heix|heim|heis|hevc|mif1|msf1)", re.DOTALL),
         "a damaged HEIC picture",
     ),
-    (re.compile(rb"%PDF-"), "a PDF document"),
     (re.compile(rb"\s*(?:<\?xml.*)?<(?:svg|!DOCTYPE svg)", re.DOTALL), "an SVG drawing"),
     (re.compile(rb"\s*<(?:!DOCTYPE html|html)", re.IGNORECASE), "a web page"),
 )
@@ -99,7 +101,7 @@ class OpenedFile:
     Attributes:
         pixels: most pixels that are decoded and kept.
         decode: returns them, ``uint8 [H, W, 3]`` or ``[T, H, W, 3]``; fills the other attributes.
-        indices, notes, rate: as of :class:`viper.models.decoding.Decoded`.
+        indices, notes, rate, pages: as of :class:`viper.models.decoding.Decoded`.
     """
 
     pixels: int
@@ -107,6 +109,7 @@ class OpenedFile:
     indices: list[int] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     rate: float = 0.0
+    pages: int = 1
 
 
 @contextmanager
@@ -139,6 +142,8 @@ def opened(path: Path, page: int, picture: bool) -> Iterator[OpenedFile]:
                     yield OpenedFile(_kept(width, height), partial(_decode_animation, image))
                 else:
                     yield OpenedFile(width * height, partial(_decode_page, image, path, page))
+        elif stack.enter_context(path.open("rb")).read(5) == b"%PDF-":
+            yield stack.enter_context(_opened_pdf(path, page))
         elif picture:
             raise MediaError(f"{path}: is no picture; expected one such as PNG or JPEG")
         else:
@@ -156,6 +161,28 @@ def opened(path: Path, page: int, picture: bool) -> Iterator[OpenedFile]:
                 codec = container.streams.video[0].codec_context
                 kept = _kept(codec.width, codec.height)
                 yield OpenedFile(kept, partial(_decode_video, container, path))
+
+
+@contextmanager
+def _opened_pdf(path: Path, page: int) -> Iterator[OpenedFile]:
+    need_packages(("pypdfium2",), f"the PDF {path.name}")
+    import pypdfium2
+
+    try:
+        with pypdfium2.PdfDocument(path) as document:
+            if page > len(document):
+                raise MediaError(f"{path}: has no page {page}; give a smaller --page")
+            sheet = document[page - 1]
+            width, height = sheet.get_size()  # in points
+            scale = min(PAGE_DPI / 72, MAX_PAGE_SIDE / max(width, height))
+            render = partial(sheet.render, scale=scale, rev_byteorder=True)
+            file = OpenedFile(round(width * height * scale**2), lambda _: render().to_numpy())
+            file.pages = len(document)
+            yield file
+    except (pypdfium2.PdfiumError, *_DECODER_ERRORS) as error:
+        raise MediaError(
+            f"{path}: the PDF is damaged or has a password ({error}); save it again without one"
+        ) from None
 
 
 def _kept(width: int, height: int) -> int:
@@ -375,7 +402,7 @@ def _serve(channel: socket.socket, asked: dict[str, Any]) -> None:
         with _shared_memory() as shared:
             shared.write(np.ascontiguousarray(pixels).data)  # a mapping would cost a fault a page
             reply = {"shape": pixels.shape, "indices": file.indices, "notes": file.notes,
-                     "rate": file.rate}  # fmt: skip
+                     "rate": file.rate, "pages": file.pages}  # fmt: skip
             send(channel, reply, shared.fileno())
 
 

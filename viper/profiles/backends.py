@@ -27,11 +27,20 @@ from viper.tools.models import ROLES
 # Backends that other parts of the profile treat in a way of their own: the text backend that shares
 # the profile's language model; the language model that takes pictures, and every role that asks
 # one; single frames by the profile's own VQA model and matcher; outlines of the boxes of its own
-# detector.
-USES_LLM, VLM, FRAMES, SAM2 = "llm", "vlm", "frames", "sam2"
+# detector; a detector in a file that ``viper setup model`` has looked at.
+USES_LLM, VLM, FRAMES, SAM2, ONNX = "llm", "vlm", "frames", "sam2", "onnx"
+
+# What to do without a model file: a detector that anybody may use.
+FETCH_MODEL = (
+    "fetch https://github.com/Megvii-BaseDetection/YOLOX/releases/download/0.1.1rc0/yolox_nano.onnx"
+    " (Apache-2.0, 3.7 MB) and run: viper setup model FILE.onnx"
+)
 
 # Searches on the web; the options describe the service.
 ENGINES = ("searxng", "json")
+
+
+Kind = Literal["weights", "served", "file", "bundled", "asks_vlm", "shares", "search"]
 
 
 class Backend(NamedTuple):
@@ -40,16 +49,17 @@ class Backend(NamedTuple):
     Attributes:
         target: ``module:class``; loads by ``from_pretrained`` or as called.
         kind: ``weights`` of a model that the profile names, with the options of loading; a model
-            that is ``served`` without them; one that is ``bundled`` with a package, so that a
-            profile runs without the package until a program calls it; ``asks_vlm``, a chat
-            vision-language model of the role's own or of the profile; ``shares`` other models of
-            the profile; ``search`` in data of the user's state or on the web.
+            that is ``served`` without them; one in a ``file`` of this machine; one that is
+            ``bundled`` with a package, so that a profile runs without the package until a program
+            calls it; ``asks_vlm``, a chat vision-language model of the role's own or of the
+            profile; ``shares`` other models of the profile; ``search`` in data of the user's state
+            or on the web.
         packages: optional packages that it imports; with weights, beside ``torch`` and instead of
             ``transformers``.
     """
 
     target: str
-    kind: Literal["weights", "served", "bundled", "asks_vlm", "shares", "search"] = "weights"
+    kind: Kind = "weights"
     packages: tuple[str, ...] = ()
 
     @property
@@ -75,12 +85,14 @@ SHIPPED: Mapping[str, Mapping[str, Backend]] = {
         "zero_shot": Backend(f"{_VISION}.detector_zero_shot:ZeroShotDetector"),
         "grounding_dino": Backend(f"{_VISION}.detector_zero_shot:ZeroShotDetector"),
         "sam3": Backend(f"{_VISION}.segmenter_sam:Sam3Detector"),
+        ONNX: Backend(f"{_VISION}.detector_onnx:OnnxDetector", "file", ("onnxruntime", "cv2")),
         VLM: Backend(f"{_VISION}.detector_vlm:VlmDetector", "asks_vlm"),
     },
     "matcher": {
         "open_clip": Backend(
             f"{_VISION}.matcher_open_clip:OpenClipMatcher", packages=("open_clip",)
         ),
+        "pixels": Backend(f"{_VISION}.colors:PixelMatcher", "bundled", ("cv2",)),
         VLM: Backend(f"{_VISION}.vlm:VlmMatcher", "asks_vlm"),
     },
     # Any model of transformers for depth; the names are those of the common families.
@@ -208,7 +220,7 @@ def kind_of(role: str, backend: str) -> str:
 
 def needs_model(role: str, backend: str) -> bool:
     """Return whether a profile must name a model for the backend."""
-    return kind_of(role, backend) in ("", "weights", "served")
+    return kind_of(role, backend) in ("", "weights", "served", "file")
 
 
 def asks_vlm(role: str, backend: str) -> bool:

@@ -109,6 +109,7 @@ class DomainFiles:
     look: str | None = None
     instead: str = ""
     withhold: bool = False
+    withhold_words: bool = False
     exact_inputs: str = ""
     roles: Mapping[str, DomainFiles] = field(default_factory=dict)
 

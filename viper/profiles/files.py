@@ -19,14 +19,7 @@ from viper.api.sets import split_api
 from viper.embedded import EMBEDDED
 from viper.errors import ProfileError, UnknownNameError, UsageError
 from viper.plugins import Registry, module_path
-from viper.profiles.document import (
-    EYES,
-    WRITER,
-    Hardware,
-    ProfileDocument,
-    document_of,
-    language_models,
-)
+from viper.profiles.document import WRITER, Hardware, ProfileDocument, document_of, language_models
 from viper.record import RecordError, read_toml, record_from_toml, toml_line
 from viper.schema import to_json
 from viper.strategies import model_roles
@@ -181,7 +174,8 @@ def _read(
             for own in ("name", "description", "extends"):
                 inherited.pop(own, None)
             changes, values = values, merge_tables(inherited, values)
-            if changes.keys() & {WRITER, EYES, "roles"}:
+            decisive = {*language_models(), "roles", "sensitivities"}
+            if changes.keys() & decisive or set(changes.get("tools", {})) - _OF_MEMORY:
                 told = _inherited_from_other_models(base, changes, values)
                 notes += told if path not in shipped_profiles().values() else ()
         document = document_of(path, values)
@@ -193,6 +187,9 @@ def _read(
 
 
 NO_CONFIDENCE = "answers have no confidence"
+
+# Keys of [tools] that change no answer.
+_OF_MEMORY = frozenset({"cache_entries", "cache_mb", "batch"})
 
 
 def _inherited_from_other_models(
@@ -212,7 +209,7 @@ def _inherited_from_other_models(
         elif "confidence" not in own:
             notes.append(
                 f"{NO_CONFIDENCE}: that of {base.name} was calibrated with other "
-                "models; viper learn confidence SET calibrates this profile"
+                "models or thresholds; viper learn confidence SET calibrates this profile"
             )
     kept = [f"[{role}]" for role in model_roles() if role in base.models and role not in own]
     if kept and WRITER in own:
@@ -306,7 +303,8 @@ def with_values(
 
     Args:
         run: keys of ``[run]`` with their new values, written without change.
-        sensitivities: new values of threshold schedules by name.
+        sensitivities: new values of threshold schedules by name. A calibration that was made with
+            others is removed.
         confidence: new calibrations by name; others stay.
     """
     document: Any = tomlkit.parse(path.read_text(encoding="utf-8"))
@@ -314,6 +312,8 @@ def with_values(
     write_whole_paths(document, path.parent)
     if run:
         document.setdefault("run", tomlkit.table()).update(run)
+    if sensitivities:
+        document.pop("confidence", None)
     for key, value in (sensitivities or {}).items():
         thresholds = document.setdefault("sensitivities", tomlkit.table())
         table = thresholds.setdefault(key, tomlkit.inline_table())
@@ -323,5 +323,14 @@ def with_values(
                 table[part] = number
     for key, calibration in (confidence or {}).items():
         calibrations = document.setdefault("confidence", tomlkit.table(is_super_table=True))
-        calibrations[key] = to_json(calibration)
+        calibrations[key] = _without_empty(to_json(calibration))
     return tomlkit.dumps(document)
+
+
+def _without_empty(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table without the empty tables in it, which would be lines that say nothing."""
+    return {
+        key: _without_empty(value) if isinstance(value, Mapping) else value
+        for key, value in table.items()
+        if value != {}
+    }

@@ -124,8 +124,15 @@ def _state(profile: Profile, role: str, choice: BackendChoice, offline: bool) ->
     if not asks_own and not backends.needs_model(role, choice.backend):
         is_own = backends.kind_of(role, choice.backend) in ("bundled", "search")
         return state("own" if is_own else "shared")
+    is_file = backends.kind_of(role, choice.backend) == "file"
     if source is None:
-        return state("nowhere", problem="names no model (a folder or a hub id)")
+        problem = backends.FETCH_MODEL if is_file else "names no model (a folder or a hub id)"
+        return state("nowhere", problem=problem)
+    if is_file:
+        file = Path(source).expanduser()
+        if not file.is_file():
+            return state("nowhere", problem=f"{file}: no such file")
+        return state("folder", size_bytes=file.stat().st_size)
     if not backends.kind_of(role, choice.backend) and not Path(source).is_dir():
         return state("own")
     if "pretrained" in options:

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -261,6 +262,8 @@ class ProfileModels:
 
 def memory_advice(document: ProfileDocument) -> str:
     """Return a clause that names the largest proposed profile for less memory, or ""."""
+    if find_spec("torch") is None:
+        return ""
     import torch
 
     cuda = torch.cuda.is_available()

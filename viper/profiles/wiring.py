@@ -21,6 +21,7 @@ from viper.embedded import BANKS, DOMAINS
 from viper.errors import ProfileError, ViperError
 from viper.models.domain import Domain
 from viper.models.llm.endpoint import find_endpoint
+from viper.models.vision.onnx_layout import Layout
 from viper.models.vision.prompt_pool import FOLDER as PROMPTS
 from viper.models.vision.prompt_pool import PromptPool
 from viper.profiles import backends
@@ -117,23 +118,26 @@ class Profile(ModelChoices):
             library = library_for(self.document.run.api, self.document.base)
         return replace(library, depth_ratios=self.document.tools.depth_ratios)
 
-    def problems(self) -> list[str]:
+    def problems(self, *, writes: bool = True) -> list[str]:
         """Return one line per problem that prevents this profile from running here.
 
         Nothing is loaded.
+
+        Args:
+            writes: a language model is to write programs, and not the user.
         """
-        domain, names = self._domain(), ("base_url", "key_env")
+        names = ("base_url", "key_env")
         endpoints = [
             {name: each.options[name] for name in names if name in each.options}
             for each in self.document.models.values()
-            if each.backend == "openai"
+            if each.backend == "openai" and writes
         ]
         checks: list[Callable[[], Any]] = [
             *[partial(self._check_backend, role, choice) for role, choice in self.choices()],
             *[partial(find_endpoint, **options) for options in endpoints],
             self._examples,
             self.library,
-            *([domain.check] if domain is not None else []),
+            self._check_domain,
             *[own.check_files for own in self._run_settings().own.values()],
         ]
         lines = []
@@ -147,6 +151,13 @@ class Profile(ModelChoices):
     def without_examples(self) -> Profile:
         """Return the same profile in the zero-shot setting."""
         return replace(self, document=replace(self.document, bank=None))
+
+    def with_ocr_alone(self) -> Profile:
+        """Return the same profile for the shipped program of task ``extract``, which asks no other
+        model, so that no other one need be usable.
+        """
+        roles = {role: each for role, each in self.document.roles.items() if role == "ocr"}
+        return replace(self, document=replace(self.document, models={}, roles=roles))
 
     def with_bank(self, bank: str) -> Profile:
         """Return the same profile with another bank of examples: a file, or ``embedded:NAME``."""
@@ -180,7 +191,8 @@ class Profile(ModelChoices):
     def _check_backend(self, role: str, choice: BackendChoice) -> None:
         source = self.checked_source(role, choice)
         if source is None and backends.needs_model(role, choice.backend):
-            raise ProfileError(f"{role}: the backend {choice.backend!r} needs a model")
+            advice = f"; {backends.FETCH_MODEL}" if choice.backend == backends.ONNX else ""
+            raise ProfileError(f"{role}: the backend {choice.backend!r} needs a model{advice}")
         roles = self.document.roles
         if (role, choice.backend) == ("segmenter", backends.SAM2) and "detector" not in roles:
             raise ProfileError(f"{role}: the backend {backends.SAM2!r} needs a detector in [roles]")
@@ -199,6 +211,10 @@ class Profile(ModelChoices):
         if backends.asks_vlm(role, choice.backend) or choice.backend == backends.VLM:
             backends.vlm_options(role, choice.backend, self.options(role, choice))
 
+    def _check_domain(self) -> None:
+        if (domain := self._domain()) is not None:
+            domain.check()
+
     def _run_settings(self) -> RunSettings:
         """Return the profile's settings with whole paths for files."""
         run, paths = self.document.run, {}
@@ -216,8 +232,13 @@ class Profile(ModelChoices):
         def domain_of(files: DomainFiles) -> Domain:
             words, look = file(files.words, ".txt"), file(files.look, ".npz")
             roles = {role: domain_of(own) for role, own in files.roles.items()}
-            return Domain(files.about, words, look, files.instead, files.withhold, roles)
+            withheld = (files.withhold, files.withhold_words)
+            return Domain(files.about, words, look, files.instead, *withheld, vocabulary, roles)
 
+        vocabulary, detector = None, self.document.roles.get("detector")
+        if detector and detector.backend == backends.ONNX and detector.model:
+            path = Path(self.model_source(detector) or "").expanduser()
+            vocabulary = Layout.beside(path).vocabulary if self.document.domain else None
         return None if self.document.domain is None else domain_of(self.document.domain)
 
     def _examples(self) -> ExampleStore:

@@ -175,7 +175,8 @@ def entry_point(task: str, media: str = "image") -> str:
     """Return the signature of a program for such a task and media, ``execute_command(image)``."""
     if task == "choice":
         return "execute_command(video, question, possible_answers)"
-    return f"execute_command({'image_list' if media == 'images' else 'image'})"
+    pictures = "image_list" if media == "images" else "image"
+    return f"execute_command({pictures}{', fields' if task == 'extract' else ''})"
 
 
 def info_text(info: Any) -> str:
@@ -202,10 +203,12 @@ def plan_comment(plan: str | None) -> str:
 
 
 def chat_query(query: Query) -> str:
-    """Return the query on one line, then its options or the kind of answer that it asks for."""
+    """Return the query on one line, then its options, its fields or the expected kind of answer."""
     options = "".join(f"\n- {one_line(option)}" for option in query.options)
     if options:
         return f"{one_line(query.text)}\n\nPossible answers:{options}"
+    if query.fields:
+        return f"{one_line(query.text)}\n\nFields: {', '.join(query.fields)}"
     expected = expected_answer(query.text) if query.task == "question" else None
     return one_line(query.text) + (f"\n\nExpected answer: {expected.words}." if expected else "")
 

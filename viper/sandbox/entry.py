@@ -13,6 +13,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "video": ("video", "video_segment", "clip", "segment"),
     "question": ("question", "query"),
     "possible_answers": ("possible_answers", "options", "choices", "answers"),
+    "fields": ("fields", "schema"),
 }
 
 # Candidates for a single parameter with an unknown name; the first one present is used.

@@ -115,7 +115,9 @@ class RemoteReasoner:
         boundary = secrets.token_hex(16)
         head = f"--{boundary}\r\nContent-Disposition: form-data; "
         named: dict[str, Any] = {"query": query, "task": request.task}
-        named |= {"options": request.options, **request.changes}
+        like = tuple(",".join(map(str, box)) for box in request.like)
+        named |= {"options": request.options, "like": like, "fields": request.fields}
+        named |= request.changes
         parts: list[bytes] = []
         for name, value in named.items():
             for each in value if isinstance(value, tuple) else (value,):

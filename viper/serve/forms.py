@@ -36,6 +36,7 @@ from viper.serve.jobs import Work
 from viper.serve.replies import NotMultipartError, TooLargeError
 from viper.serve.settings import ServeSettings
 from viper.strategies.settings import Setting, all_settings
+from viper.tools.tool_functions import MAX_EXAMPLES
 
 # Each setting once and the longest list of options, with room.
 MAX_FIELDS = 128
@@ -47,12 +48,6 @@ MAX_OPTIONS = 64
 MAX_TEXT = 200
 # The sandbox refuses longer programs in any case.
 MAX_PROGRAM_CHARACTERS = 64 * 1024
-
-_REPEATABLE = {
-    "options",
-    "path",
-    *(setting.name for setting in all_settings().values() if get_origin(setting.type) is tuple),
-}
 
 Option = Annotated[str, Field(min_length=1, max_length=500)]
 RootPath = Annotated[str, Field(min_length=1, max_length=1000)]
@@ -112,9 +107,23 @@ class _Form(BaseModel):
     options: list[Option] = Field(
         [], max_length=MAX_OPTIONS, description="Candidate answers, one a field."
     )
+    like: list[Annotated[str, Field(max_length=MAX_TEXT)] | list[float]] = Field(
+        [],
+        max_length=MAX_EXAMPLES,
+        description="Boxes of examples, x0,y0,x1,y1 in pixels from the top-left corner.",
+    )
+    fields: list[Option] = Field(
+        [], max_length=MAX_OPTIONS, description="What to extract, each as name:type."
+    )
     path: list[RootPath] = Field(
         [], description="Files under a media root of the server, in place of uploads."
     )
+
+
+_REPEATABLE = {
+    *(name for name, each in _Form.model_fields.items() if get_origin(each.annotation) is list),
+    *(setting.name for setting in all_settings().values() if get_origin(setting.type) is tuple),
+}
 
 
 class RunForm(_Form):
@@ -177,7 +186,7 @@ class ExecForm(_Form):
 
     def work(self, reasoner: Reasoner, intake: RequestMedia) -> Work:
         """Build the work that runs the program; it decodes the media in its thread."""
-        options = RunOptions(task=self.task, options=tuple(self.options))
+        options = RunOptions(**self.model_dump(include={"task", "options", "like", "fields"}))
 
         def work(cancel: threading.Event) -> Iterator[Trial | RunResult]:
             media = intake.load(cancel)

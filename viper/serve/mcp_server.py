@@ -100,6 +100,13 @@ _Paths = Annotated[
 ]
 _Query = Annotated[str, Field(description="The question, or the object to find.")]
 _Options = Annotated[list[str], Field(description="Candidate answers of a multiple choice.")]
+_Like = Annotated[
+    list[list[float]],
+    Field(description="Boxes [x0, y0, x1, y1] of up to four examples; programs get `marked`."),
+]
+_Fields = Annotated[
+    list[str], Field(description='Fields to read from a document, each as "total:money".')
+]
 
 
 def create_server(service: Service) -> MCPServer[Any]:
@@ -176,6 +183,8 @@ class VisionTools:
         ctx: Context[Any, Any],
         query: Annotated[str, Field(description="Text that the program gets as question.")] = "",
         options: _Options = [],  # noqa: B006 - the schema needs the default, nothing changes it
+        like: _Like = [],  # noqa: B006
+        fields: _Fields = [],  # noqa: B006
     ) -> CallToolResult:
         """Run a Python program on the media in a sandbox; vision models answer its calls.
 
@@ -183,8 +192,8 @@ class VisionTools:
         line, what was printed, and a picture with the answer. Boxes are [x0, y0, x1, y1] in
         pixels from the top-left corner.
         """
-        values = {"program": code, "query": query, "options": options, "path": media}
-        return await self._run(forms.ExecForm, values, ctx)
+        asked = {"query": query, "options": options, "like": like, "fields": fields}
+        return await self._run(forms.ExecForm, {**asked, "program": code}, media, ctx)
 
     async def ask(
         self,
@@ -192,15 +201,16 @@ class VisionTools:
         media: _Paths,
         ctx: Context[Any, Any],
         options: _Options = [],  # noqa: B006
+        like: _Like = [],  # noqa: B006
+        fields: _Fields = [],  # noqa: B006
     ) -> CallToolResult:
         """Answer a question about the media by the strategy of this server's profile.
 
         If a program answered, the result also holds it; `run_program` can run it again or on other
         media.
         """
-        return await self._run(
-            forms.RUN_FORM, {"query": query, "options": options, "path": media}, ctx
-        )
+        asked = {"query": query, "options": options, "like": like, "fields": fields}
+        return await self._run(forms.RUN_FORM, asked, media, ctx)
 
     async def look(
         self,
@@ -236,10 +246,14 @@ class VisionTools:
         return result.page(result.trace, result.media, "")
 
     async def _run(
-        self, form: type[forms.Form], values: dict[str, Any], ctx: Context[Any, Any]
+        self,
+        form: type[forms.Form],
+        asked: dict[str, Any],
+        media: list[str],
+        ctx: Context[Any, Any],
     ) -> CallToolResult:
         with _as_tool_errors():
-            values["path"] = self._names(values["path"])
+            values = {**asked, "path": self._names(media)}
             result = await self._result(forms.checked(form, values), ctx)
 
             def drawn() -> Any:

@@ -67,6 +67,10 @@ STRATEGIES: Mapping[str, StrategyEntry] = {
         settings="viper.strategies.explore:LookSettings",
         role="looker",
     ),
+    "extract": StrategyEntry(
+        "viper.strategies.extract:ExtractStrategy",
+        "run the shipped program that reads the fields of a document",
+    ),
     "detector": StrategyEntry(
         "viper.strategies.end_to_end:detector",
         "take the best box of the detector for the whole query",

@@ -17,10 +17,12 @@ from typing import Any
 import numpy as np
 
 from viper.agreement import is_correct, match_tags, normalise_answer, same_box
+from viper.api.routines.documents import same_row
+from viper.api.written import field_types, typed
 from viper.errors import ToolError
 from viper.models.edited import Origin
 from viper.models.media import Media
-from viper.models.vision.roles import Pixels
+from viper.models.vision.roles import Pixels, TextLine
 from viper.prompting.expected_answer import expected_answer
 from viper.record import outside, value_text
 from viper.sandbox import Ref
@@ -32,6 +34,9 @@ from viper.tools.settings import ToolSettings
 
 # Values that a list for a question may hold.
 _PLAIN = str | int | float
+# Characters of a field that are read: several lines, such as an address.
+MAX_FIELD = 500
+
 _TRUTHS = {"True": "yes", "False": "no"}
 
 # Language models write truth values in these words; other words are no answer to a statement.
@@ -224,6 +229,44 @@ def _auto(value: Any, query: Query, media: Media) -> Answer | Failure:
     return _question(value, query, media)
 
 
+# Confidence of a field whose line was read with certainty: candidates agree, there is one, or they
+# disagree. In 50 receipts for development 54 of 54 and 69 of 87 were right: (right + 1)/(all + 2).
+# Too few disagreed to tell, 6, so that either of two candidates may be right.
+AGREED, ALONE, DISAGREED = 0.98, 0.79, 0.5
+
+
+def _extract(value: Any, query: Query, media: Media) -> Answer | Failure:
+    """Read a mapping of fields: patches with labels or texts, or lists of them, the best first."""
+    if not isinstance(value, Mapping):
+        return _type_failure(value, "a mapping of the fields to patches or texts")
+    types = field_types(query.fields).items()
+    return Answer(
+        [_field(name, kind, value.get(name), query, media) for name, kind in types], "fields"
+    )
+
+
+def _field(name: str, kind: str, value: Any, query: Query, media: Media) -> dict[str, Any]:
+    """Return the best candidate of a field with its place, its row of text and doubts about it."""
+    entry = {"field": name, **dict.fromkeys(("value", "box", "image_index", "confidence"))}
+    read: list[tuple[str, Any]] = []
+    for each in value if isinstance(value, list | tuple) else [value]:
+        text = label_of(each) if isinstance(each, Ref) else "" if each is None else str(each)
+        read += [(known, each)] if (known := typed(kind, text[:MAX_FIELD])) else []
+    if not read:
+        return {**entry, "lines": [], "reason": "nothing like it was read"}
+    texts, row, box = list(dict.fromkeys(text for text, _ in read)), list[TextLine](), (0.0,) * 4
+    if isinstance(place := _ground(read[0][1], query, media), Answer):
+        box, number = place.value, place.image_index
+        entry |= {"box": box, "image_index": number}
+        row = [each for each in media.lines.get(f"image{number}", ()) if same_row(each.box, box)]
+    own = [line.score for line in row if line.box[0] < box[2] and line.box[2] > box[0]]
+    sure = DISAGREED if len(texts) > 1 else AGREED if len(read) > 1 else ALONE
+    entry |= {"value": texts[0], "confidence": round(sure * min(own, default=1.0), 3)}
+    doubt = f"{len(texts)} candidates disagree: {', '.join(texts)[:200]}" if texts[1:] else ""
+    lines = [line.text for line in sorted(row, key=lambda line: line.box[0])]
+    return {**entry, "lines": lines, "reason": doubt}
+
+
 _READERS: dict[str, Callable[[Any, Query, Media], Answer | Failure]] = {
     "ground": _ground,
     "question": _question,
@@ -231,6 +274,7 @@ _READERS: dict[str, Callable[[Any, Query, Media], Answer | Failure]] = {
     "statement": _statement,
     "edit": _edit,
     "tag": _tag,
+    "extract": _extract,
     "auto": _auto,
 }
 
@@ -259,12 +303,15 @@ def value_for(task: str, answer: Answer, media: Media, returned: Any = None) -> 
 
     ``ground``: a :data:`~viper.schema.PixelBox`. ``question`` and ``choice``: a text.
     ``statement``: a truth value. ``edit``: a picture, ``uint8 [H, W, 3]``. ``tag``: a list of
-    ``{"box", "label"}``. ``auto``, a program of the caller: :func:`outside_value` of its result.
+    ``{"box", "label"}``. ``extract``: texts by field, None if missing.
+    ``auto``, a program of the caller: :func:`outside_value` of its result.
     """
     if task == "auto":
         return outside_value(returned, media)
     if task == "edit":
         return media.edits.picture(answer.value["picture"]).pixels
+    if task == "extract":
+        return {entry["field"]: entry["value"] for entry in answer.value}
     return {"ground": answer.box, "question": str(answer.value)}.get(task, answer.value)
 
 

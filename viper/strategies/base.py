@@ -7,6 +7,7 @@ language models go through :meth:`RunContext.complete`, which keeps the budget.
 
 from __future__ import annotations
 
+import copy
 import math
 import threading
 import time
@@ -214,15 +215,27 @@ class RunContext(Payer):
     # Plug-ins written for earlier versions leave the parts of their trace here, and their answer
     # in an attribute ``final_value``; others return a Conclusion and yield trials with answers.
     parts: dict[str, Any] = field(default_factory=dict, repr=False)
-    # Requests that are reserved and not yet paid, and what guards them and the usage.
-    _reserved: int = field(default=0, init=False, repr=False)
+    # One entry for each request that is reserved and not yet paid, and what guards them and the
+    # usage; both are shared with the contexts of :meth:`about`.
+    _reserved: list[None] = field(default_factory=list, init=False, repr=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
+
+    def about(self, query: Query, media: Media) -> RunContext:
+        """Return the context of another input whose costs belong to the same run."""
+        other = copy.copy(self)
+        other.query, other.media = query, media
+        return other
+
+    def spend(self, model_calls: int) -> None:
+        """Count forward passes of models; any thread may."""
+        with self._lock:
+            self.usage.model_calls += model_calls
 
     def over_budget(self) -> Failure | None:
         """Return the reason why the budget allows no further request, or None if it does."""
         settings, used = self.settings, self.usage
         tokens = used.prompt_tokens + used.completion_tokens
-        calls, seconds = used.llm_calls + self._reserved, time.monotonic() - self.started
+        calls, seconds = used.llm_calls + len(self._reserved), time.monotonic() - self.started
         for most, count, text in (
             (settings.max_llm_calls, calls, "{} used of max_llm_calls {}"),
             (settings.max_llm_tokens, tokens, "{} used of max_llm_tokens {}"),
@@ -249,7 +262,7 @@ class RunContext(Payer):
     def room(self) -> float:
         """Return the number of further requests that the query may send."""
         most = self.settings.max_llm_calls
-        return most - self.usage.llm_calls - self._reserved if most else math.inf
+        return most - self.usage.llm_calls - len(self._reserved) if most else math.inf
 
     def reserve(self) -> None:
         """Set a request aside before it is sent.
@@ -259,12 +272,12 @@ class RunContext(Payer):
         """
         with self._lock:
             self.check_budget()
-            self._reserved += 1
+            self._reserved.append(None)
 
     def release(self) -> None:
         """Give a reserved request back, because it failed."""
         with self._lock:
-            self._reserved = max(0, self._reserved - 1)
+            del self._reserved[-1:]
 
     def pay(self, completion: Completion) -> None:
         """Add a completion to the usage, in place of its reserved request."""

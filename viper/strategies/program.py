@@ -20,6 +20,7 @@ from itertools import count
 from typing import Any
 
 from viper.api.static_check import api_misuse
+from viper.api.written import field_types
 from viper.models.llm.messages import Prompt, as_text
 from viper.models.llm.protocol import Sampling
 from viper.models.llm.replies import without_reasoning
@@ -27,8 +28,8 @@ from viper.models.media import Media
 from viper.prompting.compact import END_OF_PROGRAM
 from viper.prompting.extract import extract_code
 from viper.prompting.replies import read_program
-from viper.sandbox import Outcome
-from viper.schema import Answer, Failure, Query, Trial, Usage
+from viper.sandbox import Outcome, Ref
+from viper.schema import Answer, Box, Failure, Query, Trial, Usage
 from viper.steps import step
 from viper.strategies.answers import is_sure_of_kind, read_value, wrong_type
 from viper.strategies.base import (
@@ -403,7 +404,7 @@ def run_once(
                 )
         except TOOL_STOPS as stop:  # the budget or an endpoint did not allow a tool's request
             outcome = Outcome(False, failure=failure_of(stop))
-    context.usage.model_calls += session.model_calls
+    context.spend(session.model_calls)
     context.check_cancelled()
     result: Answer | Failure | None = outcome.failure
     if outcome.ok:
@@ -446,5 +447,11 @@ def run_once(
 
 def program_arguments(query: Query, media: Media) -> dict[str, Any]:
     """Return the values that an entry point may ask for by name (the sandbox has their aliases)."""
-    values = {"question": query.text, "possible_answers": list(query.options)}
+    values: dict[str, Any] = {"question": query.text, "possible_answers": list(query.options)}
+    if query.like:
+        boxes = (Box.from_pixels(box, media.images[0].shape[0]) for box in query.like)
+        sides = ((box.left, box.lower, box.right, box.upper) for box in boxes)
+        values["marked"] = [Ref("patch", ("image0", *each)) for each in sides]
+    if query.fields:
+        values["fields"] = dict(field_types(query.fields))
     return {**values, **media_arguments(media)}

@@ -350,8 +350,12 @@ def query_for_prompt(query: Query) -> Query:
     """Return the query in the form for prompts; APIs differ by the media they look at.
 
     A choice about pictures becomes a question, and its options are compared with the answer
-    afterwards. A question about a video becomes a choice without options.
+    afterwards. A question about a video becomes a choice without options. Marked boxes are put
+    into words.
     """
+    if query.like:
+        words = f"{query.text} ({fill('marked', {'count': str(len(query.like))}).strip()})"
+        query = replace(query, text=words, like=())
     if query.task == "choice" and query.media != "video":
         return replace(query, task="question", options=())
     if query.task == "question" and query.media == "video":

@@ -92,7 +92,9 @@ def mirrored(query: Query, media: Media, answer: Answer, trial: Trial) -> Varian
     if isinstance(value, str):
         value = _opposite(value, _SIDES)
     expected = replace(answer, value=value, box=box)
-    return Variant("mirrored", _reworded(query, _SIDES), flipped, expected)
+    like = tuple((width - x1, y0, width - x0, y1) for x0, y0, x1, y1 in query.like)
+    asked = replace(_reworded(query, _SIDES), like=like)
+    return Variant("mirrored", asked, flipped, expected)
 
 
 def brighter(query: Query, media: Media, answer: Answer, trial: Trial) -> Variant:
@@ -126,7 +128,8 @@ def cropped(query: Query, media: Media, answer: Answer, trial: Trial) -> Variant
     box = answer.box
     if box is not None:
         box = (box[0] - x0, box[1] - y0, box[2] - x0, box[3] - y0)
-    return Variant("cropped", query, part, replace(answer, box=box))
+    like = tuple((a - x0, b - y0, c - x0, d - y0) for a, b, c, d in query.like)
+    return Variant("cropped", replace(query, like=like), part, replace(answer, box=box))
 
 
 def edited(query: Query, media: Media, answer: Answer, trial: Trial) -> Variant | None:
@@ -155,6 +158,20 @@ def reversed_in_time(query: Query, media: Media, answer: Answer, trial: Trial) -
 
 
 RELATIONS: Sequence[Relation] = (mirrored, brighter, cropped, edited, reversed_in_time)
+
+
+def harmless(query: Query, media: Media, answer: Answer, trial: Trial) -> Iterator[Variant]:
+    """Yield variants to which the very program of a trial must give the expected answer.
+
+    A mirror changes what a program finds that names a side, in its query or in its code: also as
+    part of a name (``get_patch_left_of``) or by the coordinates of a crop.
+    """
+    names_side = re.search(r"left|right|horizontal|crop\s*\(", trial.program, re.IGNORECASE)
+    relations: Sequence[Relation] = (*([] if names_side else [mirrored]), brighter, cropped)
+    for relation in relations:
+        variant = relation(query, media, answer, trial)
+        if variant is not None and variant.query.text == query.text:
+            yield variant
 
 
 def _changed(media: Media, change: Callable[[Pixels], Pixels]) -> Media:

@@ -11,6 +11,8 @@ class Keywords(TypedDict, total=False):
     task: str
     options: Sequence[str] | str
     sample_id: str | None
+    like: Sequence[Sequence[float] | str]
+    fields: Sequence[str] | str
     changes: Mapping[str, Any]
     strategy: str | None
     """Strategy that answers. Default: 'program'."""
@@ -34,6 +36,8 @@ class Keywords(TypedDict, total=False):
     """Answer up to N times, at most 25; the most frequent answer wins. Default: 1."""
     verify: bool | None
     """Write at least 3 programs, choose among them by their behaviour, and test the answer. Default: False."""
+    checks: bool | None
+    """Run the program that answered again on small changes of its input, until an answer differs; the result counts in the confidence. Default: False."""
     abstain: float | None
     """Give an answer only if the expected error of answers is at most RISK; 0 gives all. Default: 0.0."""
     examples: int | None

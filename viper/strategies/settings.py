@@ -228,6 +228,10 @@ class RunSettings(Settings):
     verify: bool = setting(False,
         "Write at least 3 programs, choose among them by their behaviour, and test the answer.",
         section="Programs")
+    checks: bool = setting(False,
+        "Run the program that answered again on small changes of its input, until an answer "
+        "differs; the result counts in the confidence.",
+        section="Programs")
     abstain: float = setting(0.0,
         "Give an answer only if the expected error of answers is at most RISK; 0 gives all.",
         section="Programs", least=0, most=1, metavar="RISK")

@@ -61,15 +61,17 @@ def resolve_task(query: Query, usual: str = "auto") -> tuple[str, str]:
     Args:
         usual: task of queries without options, ``auto`` to read it from their words and media.
 
-    Options make a choice. "tag the …", and a request to find several things, ask for tags;
-    "replace the …" and similar words for an edit. A question mark, an opening question word or a
-    request to read or describe makes a question. Any other text about one picture names an object
-    to ground.
+    Options make a choice, fields an extraction. "tag the …", and a request to find several things,
+    ask for tags; "replace the …" and similar words for an edit. A question mark, an opening
+    question word or a request to read or describe makes a question. Any other text about one
+    picture names an object to ground.
     """
     if query.task != "auto":
         return query.task, "as asked"
     if query.options:
         return "choice", "options were given"
+    if query.fields:
+        return "extract", "fields were given"
     if usual != "auto":
         return usual, "the usual task of the profile"
     text = query.text.strip().lower()

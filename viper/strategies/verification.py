@@ -2,7 +2,8 @@
 
 Candidate programs run on exact inputs, on which perception makes no mistake, and are grouped by
 their behaviour; the largest group answers. The program that answers is then asked changed queries
-whose answers are known from its own (:mod:`viper.strategies.relations`).
+whose answers are known from its own (:mod:`viper.strategies.relations`). :func:`agreement` does a
+small part of it for one program, that of a user included: setting ``checks``.
 
 Source: ViUniT (Panagopoulou et al., CVPR 2025), which tests visual programs on generated pictures
 with expected answers. Differs: no answer is generated; candidates are compared with each other, and
@@ -13,22 +14,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-from viper.schema import Answer, Check
+from viper.api.registry import REGISTRY
+from viper.schema import Answer, Check, Trial
 from viper.strategies.answers import read_answer
 from viper.strategies.base import Components, Conclusion, RunContext, StoppedError, answering_trial
+from viper.strategies.confidence import margin_of
 from viper.strategies.exact import EXACT_INPUTS, ExactInput, ExactInputs
 from viper.strategies.program import (
     ENTRY,
     Attempts,
     Generation,
     program_arguments,
+    run_once,
     run_program,
     write_program,
 )
-from viper.strategies.relations import Variant, variants
+from viper.strategies.relations import Variant, harmless, variants
 from viper.strategies.voting import Group, agree, answer_key, short_text, with_winner
 
 # Number of exact inputs for each query: programs that differ on one input of seven are told apart
@@ -71,6 +76,49 @@ def verify(components: Components, context: RunContext, conclusion: Conclusion) 
     for variant in variants(context.query, context.media, answering.answer, answering):
         checks.append(_ask_variant(components, context, variant, answering.program))
     return replace(conclusion, checks=tuple(checks))
+
+
+def agreement(
+    components: Components, context: RunContext, trial: Trial | None
+) -> tuple[Check, ...]:
+    """Run a program that answered again on small changes of its input, until an answer differs.
+
+    First the thresholds that judged its calls are a step lower and a step higher, which asks no
+    model, because thresholds apply after the caches. Then the picture is mirrored, brighter and
+    cropped, at the same time, so that backends can batch the requests. A run that the budget or an
+    endpoint ended is no check. Programs that read writing have none: a mirror makes it illegible,
+    and reading takes seconds. Neither have edited pictures, which nothing compares.
+    """
+    if trial is None or not trial.program or trial.answer is None or trial.answer.kind == "image":
+        return ()
+    readers = {each.name for each in REGISTRY.all() if each.visibility.needs == "ocr"}
+    if readers & {call.tool for call in trial.tool_calls}:
+        return ()
+    answer, schedules = trial.answer, components.toolbox.settings.sensitivities
+    judges = {call.judged_by or "" for call in trial.tool_calls} & schedules.keys()
+
+    def check(variant: Variant, side: int = 0) -> Check | None:
+        steps = {name: trial.thresholds[name] + side * schedules[name].step for name in judges}
+        seen = run_once(
+            components,
+            context.about(variant.query, variant.media),
+            Generation(trial.program),
+            0,
+            {**trial.thresholds, **{name: max(0.0, value) for name, value in steps.items()}},
+            accept_misfit=True,
+        )
+        ended = seen.failure is not None and seen.failure.kind in ("budget", "unavailable")
+        return None if ended else _relation_check(variant, seen, moved=bool(side))
+
+    checks: list[Check] = []
+    for name, side in (("laxer", -1), ("stricter", 1)) if judges else ():
+        seen = check(Variant(name, context.query, context.media, answer), side)
+        checks += [seen] if seen else []
+        if seen is None or not seen.passed:
+            return tuple(checks)
+    changed = [*harmless(context.query, context.media, answer, trial)]
+    with ThreadPoolExecutor(max(1, len(changed))) as threads:
+        return (*checks, *(each for each in threads.map(check, changed) if each))
 
 
 def behaviour(
@@ -118,8 +166,12 @@ def _ask_variant(
         except StoppedError:
             program = ""
     trials = list(run_program(components, other, Generation(program))) if program else []
-    answering = answering_trial(trials)
-    answer = None if answering is None else answering.answer
+    return _relation_check(variant, answering_trial(trials))
+
+
+def _relation_check(variant: Variant, trial: Trial | None, moved: bool = False) -> Check:
+    answer = None if trial is None else trial.answer
     passed = answer is not None and agree(answer, variant.expected)
     seen = _FAILED if answer is None else short_text(answer)
-    return Check("relation", variant.name, passed, short_text(variant.expected), seen)
+    margin = None if trial is None or moved else margin_of(trial)
+    return Check("relation", variant.name, passed, short_text(variant.expected), seen, margin)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ def warnings_of(
     components: Components,
     context: RunContext,
     answering: Trial | None,
+    trials: Sequence[Trial] = (),
     *,
     strategy: str = "program",
     names_things: bool = True,
@@ -33,13 +34,16 @@ def warnings_of(
 
     Args:
         answering: the trial that gave the answer; None without an answer.
+        trials: all trials of the run.
         strategy: name of the strategy that answered.
         names_things: the query names what the models look for; unknown words of others, such as
             those of a search in texts, are no reason to doubt.
         fallback: name of the fallback that answered, if one did.
     """
     warnings: list[RunWarning] = []
-    settings, domain = components.toolbox.settings, components.domain
+    settings = components.toolbox.settings
+    # The domain describes the other models; text recognition knows documents.
+    domain = None if context.query.task == "extract" else components.domain
     if domain is not None:
         domain = domain.roles.get(model_role(strategy), domain)
         distance = domain.distance(context.media)
@@ -56,8 +60,19 @@ def warnings_of(
         words = domain.unknown_words(context.query.text, settings.knows) if names_things else ()
         if words:
             quoted = ", ".join(f"'{word}'" for word in words)
-            text = f"The models do not know {quoted}."
-            warnings.append(RunWarning("unknown_words", text, {"words": words}))
+            text, detail = f"The models do not know {quoted}.", {"words": words}
+            if domain.withhold_words:
+                text = f"{components.profile_name} cannot see {quoted}."
+                detail |= {"withhold": True, "instead": domain.instead}
+            warnings.append(RunWarning("unknown_words", text, detail))
+    of_answer = () if answering is None else answering.tool_calls
+    failed = [call for each in trials for call in each.tool_calls if call.unknown]
+    if phrases := dict.fromkeys(call.unknown for call in failed):
+        text = f"The detector knows no {', '.join(map(repr, phrases))}."
+        detail = {"words": tuple(phrases)}
+        if any(call.unknown for call in of_answer):  # the program went on in spite of it
+            detail |= {"withhold": True}
+        warnings.append(RunWarning("unknown_words", text, detail))
     answer = None if answering is None else answering.answer
     if answering is None or answer is None:
         return tuple(warnings)
@@ -81,6 +96,10 @@ def warnings_of(
     if misfit is not None:
         text = f"{misfit.message[0].upper()}{misfit.message[1:]}."
         warnings.append(RunWarning("wrong_type", text))
+    for entry in answer.value if answer.kind == "fields" else ():
+        if reason := entry["reason"]:
+            name = entry["field"]
+            warnings.append(RunWarning("field", f"{name}: {reason}.", {"field": name}))
     if answering.rests_on_nothing and not may_rest_on_nothing(answer):
         call = answering.tool_calls[answering.rests_on_nothing[-1]]
         text = f"{sought(call)} found nothing; the answer is a guess."

@@ -8,6 +8,7 @@ length before a program sees them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,14 +18,18 @@ from viper.errors import ToolError
 from viper.models.libraries import Image
 from viper.models.vision.roles import Pixels, TextLine
 from viper.search.findings import SimilarPicture, TextFindings, plain
-from viper.tools.session import ToolSession
-from viper.tools.tool_functions import _cut, _text, region_crop
+from viper.tools.session import Region, ToolSession
+from viper.tools.tool_functions import _cut, _text, centre_inside, region_crop
 
 # Maximum number of pictures or passages of one search: as many as a prompt can quote.
 RESULTS = 10
 
 # Maximum length in characters of the text read in a picture: a page; prompts quote it whole.
 MAX_WRITTEN = 2_000
+
+# Lines of one picture that are kept, the upper first, and characters of each: a dense page has some
+# hundred lines of eighty.
+MAX_LINES, MAX_LINE = 1_000, 200
 
 # A part with a shorter side of fewer pixels is enlarged before reading, because detectors of text
 # scale to multiples of 32 pixels and lose lines lower than some of them.
@@ -51,6 +56,22 @@ def ocr(session: ToolSession, patch: Any) -> str:
     )
     ordered = sorted(lines, key=lambda line: (round(line.box[1] / 8), line.box[0]))
     return "\n".join(filter(None, (plain(line.text) for line in ordered)))[:MAX_WRITTEN]
+
+
+def text_lines(session: ToolSession, region: Region) -> list[TextLine]:
+    """Return the lines of text whose centres lie in a region, the upper first.
+
+    The picture is read once as a whole. Boxes are in its pixels, and answers to the task
+    ``extract`` find the lines again in the media.
+    """
+    name, kept = region.image_id, session.media.lines
+    if name not in kept:
+        picture, key = session.media.pixels(name), (session.media.content_hash(name), "whole")
+        read = session.computed_late("ocr", key, "read", lambda: [picture])
+        lines = (replace(line, text=plain(line.text, MAX_LINE)) for line in read)
+        ordered = sorted(filter(lambda line: line.text, lines), key=lambda line: line.box[1])
+        kept[name] = ordered[:MAX_LINES]
+    return [line for line in kept[name] if centre_inside(line.box, region)]
 
 
 def image_search(session: ToolSession, patch: Any, about: str = "entities") -> list[str]:

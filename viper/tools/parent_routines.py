@@ -17,6 +17,7 @@ import numpy as np
 
 from viper.api import prelude, registry
 from viper.api.image_patch import ImagePatch
+from viper.api.routines.documents import in_rows
 from viper.api.runtime import ArrayView, Caller, ImageHandle, VideoHandle
 from viper.api.video_segment import VideoSegment
 from viper.errors import ToolError, ViperError
@@ -24,6 +25,7 @@ from viper.models.vision.roles import Pixels
 from viper.sandbox import Ref
 from viper.sandbox.arrays import Arrays
 from viper.sandbox.wire import WireError, encode
+from viper.tools.knowledge_tools import text_lines
 from viper.tools.pixels import CHANGES, MEASURES, color_of, picture_of
 from viper.tools.session import ToolSession
 
@@ -134,6 +136,14 @@ class Tools:
         """
         self.box(patch)
         self._session.show(self._session.region(to_ref(patch)))
+
+    def lines(self, patch: ImagePatch) -> list[ImagePatch]:
+        """Return the lines of text in a patch as patches whose label is the text, top to bottom."""
+        session, region = self._session, self._session.region(to_ref(patch))
+        read = text_lines(session, region)
+        refs = [session.patch_ref(region.image_id, line.box, label=line.text) for line in read]
+        patches = _to_objects(refs, session, _client(session))
+        return [line for row in in_rows(patches) for line in row]
 
     def frames(self, segment: VideoSegment) -> Pixels:
         """Return a copy of the segment's frames, ``uint8 [T, H, W, 3]`` RGB."""

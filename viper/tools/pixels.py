@@ -16,6 +16,7 @@ import numpy as np
 from viper.api.routines.pixels import CHANNELS
 from viper.errors import ToolError
 from viper.models.libraries import Image, cv2
+from viper.models.vision.colors import COLORS, color_chances
 from viper.models.vision.roles import Pixels
 
 # Number of pixels of a picture that a routine may make: programs may call it in loops, and 12 MB
@@ -190,6 +191,13 @@ def mean_color(pixels: Pixels) -> Color:
     return red, green, blue
 
 
+def color(pixels: Pixels) -> tuple[str, float]:
+    """Return the name of the color that an object most probably has, and its share."""
+    chances, shares = color_chances(pixels)
+    best = int(chances.argmax())
+    return COLORS[best], round(float(shares[best]), 2)
+
+
 def samples(pixels: Pixels, places: Sequence[tuple[int, int]], channel: str) -> list[int]:
     """Return the values of a channel at places (row, column)."""
     values = _plane(pixels, channel)
@@ -214,7 +222,7 @@ CHANGES: Mapping[str, Callable[..., Pixels]] = {
 # Computations that give plain values, by name.
 MEASURES: Mapping[str, Callable[..., Any]] = {
     measure.__name__: measure
-    for measure in (components, contours, histogram, mean_color, samples, pixel_count)
+    for measure in (components, contours, histogram, mean_color, color, samples, pixel_count)
 }
 
 

@@ -29,7 +29,7 @@ from viper.schema import Box, PixelBox, ToolCall
 from viper.storage.cache import ComputeCache
 from viper.tools.call_log import describe, logged, plain
 from viper.tools.models import ModelSet
-from viper.tools.settings import ToolSettings
+from viper.tools.settings import DEFAULT_THRESHOLDS, ToolSettings
 from viper.tools.side_by_side import LookAhead
 
 # Default of the number of pictures that a run may show to a model: a loop must not fill the prompt.
@@ -180,7 +180,7 @@ class ToolSession:
         index, started = len(self.calls), time.perf_counter()
         self._now = _CurrentCall()
         forced = self._overrides.get(index, _NO_OVERRIDE)
-        error, result = None, None
+        error, result, unknown = None, None, ""
         try:
             if forced is not _NO_OVERRIDE:
                 result = forced
@@ -190,7 +190,7 @@ class ToolSession:
                 result = self._ahead.result(self, name, args, line)
             return result
         except ViperError as failure:
-            error = failure.problem
+            error, unknown = failure.problem, getattr(failure, "phrase", "")
             raise
         except MODEL_ERRORS as failure:
             error = f"{type(failure).__name__}: {failure}"
@@ -214,6 +214,7 @@ class ToolSession:
                     line=line,
                     taught=tuple(now.soft_prompts),
                     note=now.note,
+                    unknown=unknown,
                 )
             )
 
@@ -232,10 +233,10 @@ class ToolSession:
         return tool(self, *args, **kwargs)
 
     def threshold(self, name: str) -> float:
-        """Return the current value of a threshold, or 0 if the profile declares none of that
-        name.
+        """Return the current value of a threshold, or its default if the profile declares none of
+        that name.
         """
-        return self.thresholds.get(name, 0.0)
+        return self.thresholds.get(name, DEFAULT_THRESHOLDS.get(name, 0.0))
 
     def record_scores(
         self, threshold_name: str, scores: Iterable[float], *, keeps_all: bool = False

@@ -26,7 +26,12 @@ THRESHOLD_NAMES = (
     "segmenter.threshold",
     "faces.threshold",
     "image_search.threshold",
+    "like.threshold",
 )
+
+# Values in a profile that declares none; those of others are 0. The first has the best F1 on the
+# smears that :mod:`viper.tools.alike` names.
+DEFAULT_THRESHOLDS = {"like.threshold": 0.4}
 
 # Routines that compare depths if a profile has calibrated their ratio.
 DEPTH_ROUTINES = ("is_on", "is_next_to")

@@ -9,6 +9,8 @@ PEERS-style programs rely on them; the docstring of a function names its differe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,9 +18,11 @@ import numpy as np
 
 from viper.errors import ToolError
 from viper.models.vision.roles import Detection, EventWindow, Floats, Pixels
+from viper.models.vision.vocabulary import UnknownPhraseError
 from viper.sandbox import Ref
 from viper.schema import PixelBox
 from viper.tools import soft_prompt_tools
+from viper.tools.alike import find_alike, with_examples
 from viper.tools.crops import box_depth, crop_of
 from viper.tools.session import Region, ToolSession
 
@@ -34,25 +38,77 @@ MAX_INFO = 20_000
 MAX_ITEMS = 1_000
 
 
+# Examples of ``find_like``: a person marks no more, and each costs time.
+MAX_EXAMPLES = 4
+
+# Pixels of the shorter side of an example; less shows neither edges nor a color of its own.
+LEAST_EXAMPLE = 8
+
 # Smaller probabilities of a matcher count as this one, so that logarithms are finite.
 LEAST_LIKELIHOOD = 1e-6
 
 
 def find(session: ToolSession, patch: Any, object_name: str) -> list[Ref]:
-    """Return patches of the named objects in a patch, best score first.
+    """Return patches of the named objects in a patch, best score first; faces by their own model
+    if the detector's categories have none.
 
     An empty result records ``detector.threshold`` if it left out weaker boxes.
     """
     region, name = session.region(patch), _words(session, object_name, "object_name")
-    threshold = session.threshold("detector.threshold")
+    models, threshold = session.toolbox.models, session.threshold("detector.threshold")
+    if name.lower() in ("face", "faces") and "faces" in models.roles:
+        vocabulary = models.trait("detector", "vocabulary", None)
+        if vocabulary and not vocabulary.starting(["face"]):
+            return list(session.nested("find_faces", (patch,), {}))
     boxes = detections(session, region, name)
     matches = [item for item in boxes if item.score >= threshold]
     if not matches and name.endswith("s"):
-        singular = detections(session, region, name[:-1])
-        matches = [item for item in singular if item.score >= threshold]
-        boxes = singular if matches or not boxes else boxes
+        with suppress(UnknownPhraseError):  # a detector of categories knows plurals itself
+            singular = detections(session, region, name[:-1])
+            matches = [item for item in singular if item.score >= threshold]
+            boxes = singular if matches or not boxes else boxes
     session.record_scores("detector.threshold", (item.score for item in boxes), keeps_all=True)
     return [session.patch_ref(region.image_id, item.box) for item in matches]
+
+
+def find_like(session: ToolSession, examples: Any, patch: Any = None) -> list[Ref]:
+    """Return patches of what looks like the examples, best first, the examples included.
+
+    A detector with image guidance searches; without one :func:`viper.tools.alike.find_alike` does.
+    The whole picture of the examples is searched unless a patch says where. An empty result records
+    ``like.threshold``.
+    """
+    refs = examples if isinstance(examples, list | tuple) else [examples]
+    if not 1 <= len(refs) <= MAX_EXAMPLES:
+        raise ToolError(f"find_like takes 1 to {MAX_EXAMPLES} example patches, got {len(refs)}")
+    marked = [session.region(ref) for ref in refs]
+    source = replace(marked[0], box=(0, 0, *marked[0].image_size))
+    if any(each.image_id != source.image_id for each in marked):
+        raise ToolError("the examples are patches of several pictures; expected those of one")
+    boxes = tuple(each.box for each in marked)
+    for x0, y0, x1, y1 in boxes:
+        if min(x1 - x0, y1 - y0) < LEAST_EXAMPLE:
+            raise ToolError(
+                f"an example has {x1 - x0} x {y1 - y0} pixels; expected {LEAST_EXAMPLE} or more "
+                "on each side"
+            )
+    region = source if patch is None else session.region(patch)
+    both = (replace(region, box=(0, 0, *region.image_size)), source)
+    key = ("like", *(session.media.content_hash(each.image_id) for each in both), boxes)
+    models = session.toolbox.models
+    if "detector" in models.roles and models.trait("detector", "image_guided", False):
+        encodings = [searched_part(session, "detector", each)[1] for each in both]
+        found = session.computed("detector", key, "detect_like", *encodings, boxes)
+    else:
+        picture, other = (session.media.pixels(each.image_id) for each in both)
+        corners = np.array(boxes, np.float32)
+        found = session.without_model(key, lambda: find_alike(picture, other, corners))
+    if region.image_id == source.image_id:
+        found = with_examples(found, boxes)
+    found = [item for item in found if region.is_whole or centre_inside(item.box, region)]
+    session.record_scores("like.threshold", (item.score for item in found), keeps_all=True)
+    least = session.threshold("like.threshold")
+    return [session.patch_ref(region.image_id, one.box) for one in found if one.score >= least]
 
 
 def detections(session: ToolSession, region: Region, name: str) -> list[Detection]:
@@ -61,6 +117,8 @@ def detections(session: ToolSession, region: Region, name: str) -> list[Detectio
     """
     if region.is_empty:
         return []
+    if vocabulary := session.toolbox.models.trait("detector", "vocabulary", None):
+        vocabulary.named(name)  # refuses an unknown word before the model runs
     place, encoding = searched_part(session, "detector", region)
     boxes = soft_prompt_tools.detect(session, place, encoding, name)
     if boxes is None:
@@ -122,6 +180,10 @@ def verify_property(
     """
     name = _words(session, object_name, "object_name")
     word = _words(session, visual_property, "visual_property")
+    models = session.toolbox.models
+    only_colors = models.trait("matcher", "colors_only", False) and "detector" in models.roles
+    if only_colors and (vocabulary := models.trait("detector", "vocabulary", None)):
+        vocabulary.named(name)  # raises: the color of what it does not know is no answer
     region = session.region(patch)
     if _matches_by_likelihood(session):
         score = float(likelihoods(session, [region], [f"{word} {name}"])[0, 0])
@@ -420,7 +482,7 @@ def information(info: Any) -> str:
 TOOL_FUNCTIONS: dict[str, Callable[..., Any]] = {
     tool.__name__: tool
     for tool in (
-        find, exists, verify_property, best_text_match, best_description_from_options,
+        find, find_like, exists, verify_property, best_text_match, best_description_from_options,
         best_image_match, simple_query, complex_query, caption_image, compute_depth, locate_event,
         caption_video, llm_query, select_answer, process_guesses, pixels,
     )

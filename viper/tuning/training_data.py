@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from viper.errors import UsageError
 from viper.models.vision.roles import Pixels
+from viper.models.vision.vocabulary import singulars
 from viper.schema import PixelBox
 
 # Most characters of a concept's name; further ones are ignored. A name is one to three words.
@@ -28,22 +29,8 @@ MAX_NAME = 100
 _REMARK = re.compile(r"\([^()]*\)")
 _BREAK = re.compile(r"[\s_\-/]+")
 
-# Endings of English plurals and singulars, longest first.
-_PLURALS = (("ies", "y"), ("ves", "f"), ("ves", "fe"), ("es", ""), ("s", ""))
-
 # Least letters of a singular: ``bus`` is not the plural of ``bu``.
 _SHORTEST = 3
-
-_IRREGULAR = {
-    "children": "child",
-    "feet": "foot",
-    "geese": "goose",
-    "men": "man",
-    "mice": "mouse",
-    "people": "person",
-    "teeth": "tooth",
-    "women": "woman",
-}
 
 
 def plain(name: str) -> str:
@@ -62,16 +49,9 @@ def spellings(name: str) -> Iterator[str]:
     Singulars of the last word are formed by English endings. A spelling that is not a word only
     costs a look-up.
     """
-    text = plain(name)
+    text, *others = singulars(plain(name))
     yield text
-    head, _, last = text.rpartition(" ")
-    before = f"{head} " if head else ""
-    if last in _IRREGULAR:
-        yield before + _IRREGULAR[last]
-    for plural, singular in _PLURALS:
-        stem = last.removesuffix(plural)
-        if stem != last and len(stem + singular) >= _SHORTEST:
-            yield before + stem + singular
+    yield from (each for each in others if len(each.rpartition(" ")[2]) >= _SHORTEST)
 
 
 def is_about(name: str, concept: str) -> bool:

@@ -7,10 +7,19 @@ runs :data:`viper_lab.photographs.study.PARTS`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import tomlkit
+
+from viper.embedded import MEDIA
 from viper.errors import UsageError
+from viper.models.media import read_picture
+from viper.models.vision.detector_onnx import open_session
+from viper.models.vision.onnx_proposal import proposed
+from viper.profiles.wiring import Profile, load_profile
+from viper.schema import to_json
+from viper.storage.files import write_file
 from viper_lab.papers.result import Claim, Gain, TableCell
 
 # Folders below DIR, each with ``instances.json`` and ``images/``: calibrated on the first.
@@ -65,3 +74,25 @@ class PhotographJob:
         if len(files) != 1:
             raise UsageError(f"{self.data / 'models'}: {len(files)} .onnx files; expected one")
         return files[0]
+
+    def profile(self) -> Profile:
+        """Return the calibration if there is one, else photo-lite, with the detector of the data.
+
+        Its layout is proposed as by ``viper setup model``, and stands beside a link to the file in
+        ``out/models``, because the folder of the data may be read-only.
+
+        Raises:
+            UsageError: as :meth:`detector`.
+            OnnxError: the file is no detector of a known family.
+        """
+        file = self.detector().resolve()
+        link = self.out / "models" / file.name
+        if not link.exists():
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(file)
+            layout = proposed(open_session(link), read_picture(MEDIA / "table.png"))
+            write_file(link.with_suffix(".toml"), tomlkit.dumps(to_json(layout)))
+        profile = load_profile(str(self.calibration or "photo-lite"))
+        detector = replace(profile.document.roles["detector"], model=str(link.absolute()))
+        roles = {**profile.document.roles, "detector": detector}
+        return replace(profile, document=replace(profile.document, roles=roles))

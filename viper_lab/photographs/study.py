@@ -11,12 +11,20 @@ from viper.errors import UnknownNameError
 from viper.evaluate.campaign import bound_arenas
 from viper_lab.papers.job import print_report, teller
 from viper_lab.papers.result import Reproduction
+from viper_lab.photographs import cells, detector, receipts, trust, withheld
 from viper_lab.photographs.job import Measured, PhotographJob
 
 Part = Callable[[PhotographJob], Measured]
 
 # By the name that ``--part`` takes, in the order of the report.
-PARTS: Mapping[str, Part] = {}
+PARTS: Mapping[str, Part] = {
+    "detector": detector.measure,
+    "counting": trust.counting,
+    "existence": trust.existence,
+    withheld.PART: withheld.measure,
+    "receipts": receipts.measure,
+    cells.PART: cells.measure,
+}
 
 
 def measure(job: PhotographJob, parts: tuple[str, ...], *, as_json: bool) -> int:

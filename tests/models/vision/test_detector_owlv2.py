@@ -171,3 +171,15 @@ def test_the_phrases_of_a_long_run_are_not_all_kept(detector: Owlv2Detector) -> 
         assert len(detector._phrases) == 5
     finally:
         detector._phrases = before
+
+
+def test_examples_of_the_picture_stand_for_a_phrase(detector: Owlv2Detector) -> None:
+    encoding, other = detector.encode([picture(64, 64), picture(64, 64, seed=1)])
+    sides = encoding.boxes[:, 2:] - encoding.boxes[:, :2]
+    largest = tuple(encoding.boxes[sides.prod(1).argmax()].tolist())
+    (first, *_) = boxes = detector.detect_like(encoding, encoding, [largest])
+    assert first.box == pytest.approx(largest, abs=0.01)
+    assert [each.score for each in boxes] == sorted((each.score for each in boxes), reverse=True)
+    two = detector.detect_like(other, encoding, [largest, (0.0, 0.0, 8.0, 8.0)])
+    one = detector.detect_like(other, encoding, [largest])
+    assert two[0].score >= one[0].score

@@ -12,16 +12,16 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
-from viper.data.sample import Sample
+from viper.data.sample import Sample, kind_of
 from viper.errors import CancelledError, ViperError
 from viper.evaluate.metrics import JUDGES, Metric
 from viper.evaluate.metrics.editing import NeedsEditJudge
-from viper.evaluate.sample_result import Prediction, SampleResult
+from viper.evaluate.sample_result import REFUSALS, Prediction, SampleResult
 from viper.models.media import Media, media_from
 from viper.models.vision.roles import Pixels
 from viper.reasoner import Reasoner, RunOptions
@@ -122,17 +122,20 @@ class SampleRunner:
         metric: scores the answers.
         options: settings of every run; task, options, seed and sample id come from the item.
         media: cache of pictures, so that pictures of several samples are read once.
+        programs: given programs by the kind of sample, "" for all other kinds. They answer without
+            a language model, as ``viper exec`` does.
     """
 
     reasoner: Reasoner
     metric: Metric
     options: RunOptions
     media: ComputeCache
+    programs: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def with_cache(
-        cls, reasoner: Reasoner, metric: Metric, options: RunOptions, size: int
-    ) -> SampleRunner:
+        cls, reasoner: Reasoner, metric: Metric, options: RunOptions, size: int, **more: Any
+    ) -> Self:
         """Build a runner with a cache for ``size`` pictures or videos.
 
         A metric that looks at edited pictures does so with the reasoner's models, unless it was
@@ -141,7 +144,7 @@ class SampleRunner:
         if isinstance(metric, NeedsEditJudge):
             judge = JUDGES.load(getattr(metric, "judge", "roles"))
             metric = metric.with_judge(judge(reasoner.components.toolbox))
-        return cls(reasoner, metric, options, ComputeCache(size, SHARED_MEDIA_BYTES))
+        return cls(reasoner, metric, options, ComputeCache(size, SHARED_MEDIA_BYTES), **more)
 
     def answer(
         self, item: Item, cancel: threading.Event, usage: UsageMeter | None = None
@@ -168,9 +171,9 @@ class SampleRunner:
         result: RunResult | None = None
         failure = _NO_ANSWER
         try:
-            options = self.options.changed(
-                task=sample.task, options=sample.options, seed=item.seed, sample_id=sample.sample_id
-            )
+            names = ("task", "options", "like", "fields", "sample_id")
+            asked = {name: getattr(sample, name) for name in names}
+            options = self.options.changed(**asked, seed=item.seed)
             for event in self._events(sample, options, cancel, meter):
                 if isinstance(event, RunResult):
                     result = event
@@ -225,9 +228,12 @@ class SampleRunner:
         self, sample: Sample, options: RunOptions, cancel: threading.Event, meter: UsageMeter
     ) -> Iterator[Trial | RunResult]:
         """Answer a sample; see :meth:`viper.reasoner.Reasoner.stream`."""
-        return self.reasoner.stream(
-            self._media(sample), sample.text, options, cancel=cancel, usage=meter
-        )
+        media = self._media(sample)
+        program = self.programs.get(kind_of(sample.groups), self.programs.get(""))
+        if program is None:
+            yield from self.reasoner.stream(media, sample.text, options, cancel=cancel, usage=meter)
+        else:
+            yield self.reasoner.execute(program, media, sample.text, options, cancel=cancel)
 
     def _media(self, sample: Sample) -> Media:
         if not sample.files:
@@ -252,22 +258,9 @@ class SampleRunner:
             failure = Failure("internal", f"metric: {type(error).__name__}: {error}")
             return ItemOutcome(item.position, _row(item, trace, failure, seconds), trace)
         row = _row(item, trace, trace.failure if prediction is None else None, seconds)
-        judged = replace(row, score=score.value, details=dict(score.details), prediction=prediction)
+        value = score.value if row.failure in (None, *REFUSALS) else 0.0  # no fault is right
+        judged = replace(row, score=value, details=dict(score.details), prediction=prediction)
         return ItemOutcome(item.position, judged, trace)
-
-
-@dataclass(frozen=True)
-class ProgramRunner(SampleRunner):
-    """Answers every item with one program and without a language model, as ``viper exec`` does."""
-
-    program: str = ""
-
-    def _events(
-        self, sample: Sample, options: RunOptions, cancel: threading.Event, meter: UsageMeter
-    ) -> Iterator[Trial | RunResult]:
-        yield self.reasoner.execute(
-            self.program, self._media(sample), sample.text, options, cancel=cancel
-        )
 
 
 def gave_up(

@@ -47,8 +47,13 @@ class Accuracy:
     no_breakdown: ClassVar[tuple[str, ...]] = ()
 
     def score(self, sample: Sample, prediction: Prediction | None) -> Score:
-        """Return 1 if the prediction is right, else 0."""
-        return Score(float(prediction is not None and self.right(sample, prediction)))
+        """Return 1 if the prediction is right, else 0.
+
+        A sample without right answers (target ``()``) is right if it has no prediction.
+        """
+        if prediction is None:
+            return Score(float(sample.target == ()))
+        return Score(float(self.right(sample, prediction)))
 
     def figures(self, results: Iterable[SampleResult]) -> Figures:
         """Return the figures over all results; groups by their share of right answers."""

@@ -10,7 +10,7 @@ from typing import Protocol
 from viper.agreement import is_correct
 from viper.data.sample import Sample
 from viper.evaluate.intervals import Estimate, mean, proportion, share
-from viper.evaluate.sample_result import Prediction, SampleResult, Score
+from viper.evaluate.sample_result import REFUSALS, Prediction, SampleResult, Score
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,13 @@ class Metric(Protocol):
 
 
 def scores(results: Iterable[SampleResult], detail: str | None = None) -> list[float]:
-    """Return each result's score or one of its details; 0 for results that failed or lack it."""
-    return [
-        0.0 if r.failure is not None else r.score if detail is None else r.details.get(detail, 0.0)
-        for r in results
-    ]
+    """Return each result's score or one of its details; 0 for results that failed or lack it.
+
+    The score of a refusal counts.
+    """
+    if detail is None:
+        return [r.score if r.failure in (None, *REFUSALS) else 0.0 for r in results]
+    return [r.details.get(detail, 0.0) if r.failure is None else 0.0 for r in results]
 
 
 def clusters(results: Iterable[SampleResult]) -> list[str]:

@@ -6,7 +6,6 @@ Several processes may append at once; a process that is killed meanwhile loses o
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 from viper.errors import UsageError
 from viper.evaluate.sample_result import SampleResult
 from viper.storage.json_lines import append_line, read_lines
+from viper.strategies.marked import box_of
 
 FEEDBACK = "feedback.jsonl"
 
@@ -106,14 +106,7 @@ def answer_from(text: str, result: SampleResult) -> Any:
         UsageError: the text is not an answer to the result's task.
     """
     if result.task == "ground":
-        try:
-            sides = [float(side) for side in text.split(",")]
-        except ValueError:
-            sides = []
-        finite = len(sides) == 4 and all(map(math.isfinite, sides))
-        if not finite or sides[0] >= sides[2] or sides[1] >= sides[3]:
-            raise UsageError(f"answer {text!r}: expected a box, x0,y0,x1,y1 in pixels")
-        return sides
+        return list(box_of(text, "answer"))
     if result.task == "choice" and result.options:
         if text in result.options:
             return result.options.index(text)

@@ -74,13 +74,16 @@ def require_finite(model: str, what: str, *values: NDArray[Any]) -> None:
         )
 
 
-def suppress(boxes: Floats, scores: Floats, model: str = "the detector") -> list[Detection]:
+def suppress(
+    boxes: Floats, scores: Floats, model: str = "the detector", overlap: float = NMS_IOU
+) -> list[Detection]:
     """Return boxes at or above :data:`MIN_SCORE`, best first, without near copies or empty ones.
 
     Args:
         boxes: float32 [N, 4], (x0, y0, x1, y1) in pixels.
         scores: float32 [N], in [0, 1].
         model: id of the model, for errors.
+        overlap: greatest IoU of two boxes.
 
     Raises:
         ModelError: a box or a score is not finite.
@@ -93,7 +96,7 @@ def suppress(boxes: Floats, scores: Floats, model: str = "the detector") -> list
     while len(order):
         best, order = order[0], order[1:]
         detections.append(Detection(tuple(boxes[best].tolist()), float(scores[best])))
-        order = order[overlaps(boxes[best][None], boxes[order])[0] <= NMS_IOU]
+        order = order[overlaps(boxes[best][None], boxes[order])[0] <= overlap]
     return detections
 
 

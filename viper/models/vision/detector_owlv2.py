@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 from viper.models.libraries import Tensor, torch
 from viper.models.loading import Checkpoint, stated
 from viper.models.vision import second_look
-from viper.models.vision.boxes import pixel_boxes, suppress
+from viper.models.vision.boxes import overlaps, pixel_boxes, suppress
 from viper.models.vision.image_processing import prepared, preprocess
 from viper.models.vision.roles import Detection, Floats, Pixels
 from viper.models.vision.soft_prompts import LearnedPrompt, are_of_decoder
+from viper.schema import PixelBox
 from viper.storage.cache import RecentTexts
 
 # Threshold for a checkpoint whose folder states no calibrated one: twice the default of the
@@ -94,6 +95,7 @@ class Owlv2Detector(Checkpoint):
     """
 
     network = "transformers:Owlv2ForObjectDetection"
+    image_guided = True
     readers = ("transformers:Owlv2Processor",)
 
     def __init__(self, model: Any, processor: Any, name: str) -> None:
@@ -155,6 +157,26 @@ class Owlv2Detector(Checkpoint):
             return []
         rows = self._scores(encoding, phrases)
         return [suppress(encoding.boxes, row, self.model_id) for row in rows]
+
+    def detect_like(
+        self, encoding: Owlv2Encoding, source: Owlv2Encoding, examples: Sequence[PixelBox]
+    ) -> list[Detection]:
+        """Return boxes of what looks like boxes of another or the same picture, best first.
+
+        The embedding of the patch whose box overlaps an example most stands for a phrase; of
+        several examples the most similar one counts.
+
+        Source: image guidance of OWL-ViT, ``Owlv2ForObjectDetection.image_guided_detection``.
+        Differs: that takes the least usual of the patches that overlap a whole picture; here the
+        box is known.
+        """
+        best = overlaps(np.array(examples, np.float32), source.boxes).argmax(axis=1)
+        with torch.inference_mode():
+            _, embeddings = self._model.class_predictor(source.features[None])
+            queries = embeddings[0, torch.from_numpy(best)]
+            logits, _ = self._model.class_predictor(encoding.features[None], queries[None])
+            scores = logits[0].float().sigmoid().amax(dim=1).cpu().numpy()
+        return suppress(encoding.boxes, scores, self.model_id)
 
     def feature(self, encoding: Owlv2Encoding) -> Floats:
         """Return the feature that selects prompts for a picture, float32 [D]: the mean of its

@@ -82,6 +82,22 @@ class Detector(Protocol):
 
 
 @runtime_checkable
+class ImageGuided(Protocol):
+    """Additional members of a detector that finds what looks like boxes.
+
+    Attributes:
+        image_guided: True; the tool ``find_like`` then calls :meth:`detect_like`.
+    """
+
+    image_guided: bool
+
+    def detect_like(
+        self, encoding: Any, source: Any, examples: Sequence[PixelBox]
+    ) -> list[Detection]:
+        """Return boxes of what looks like boxes of the picture ``source``, as ``detect`` does."""
+
+
+@runtime_checkable
 class PreparesPictures(Protocol):
     """Additional members of a backend whose pictures are prepared outside of its lock.
 

@@ -39,7 +39,7 @@ from viper.evaluate.runs.store import (
 from viper.evaluate.sample_result import SampleResult
 from viper.models.media import Media, media_from
 from viper.reasoner import Reasoner, RunOptions
-from viper.schema import Failure, Query, Trace, Trial
+from viper.schema import Failure, PixelBox, Query, Trace, Trial
 from viper.serve.jobs import Loading
 from viper.storage.files import file_errors
 from viper.strategies.tasks import resolve_task
@@ -63,11 +63,12 @@ SEED = 0
 
 @dataclass(frozen=True)
 class DemoQuestion:
-    """Question of a visitor: media, query, and the options of a choice."""
+    """Question of a visitor: media, query, the options of a choice, and boxes of examples."""
 
     about: DemoMedia
     text: str
     options: tuple[str, ...] = ()
+    like: tuple[PixelBox, ...] = ()
 
 
 class DemoRun:
@@ -132,6 +133,7 @@ class DemoRun:
             target=None,
             load=lambda: about.media,
             options=question.options,
+            like=question.like,
             files=(f"{MEDIA}/{digest}{about.path.suffix}",),
         )
 

@@ -26,6 +26,7 @@ from viper.evaluate.reports.tables import answer_words
 from viper.evaluate.runs.feedback import LONGEST, RIGHT_IS
 from viper.reasoner import MAX_QUERY_CHARACTERS
 from viper.strategies import model_role
+from viper.strategies.marked import boxes_of
 from viper.web.demo.manager import AnswerEvent, AskEvent, DemoQuestion, SessionManager, TrialEvent
 from viper.web.demo.rendering import answer_html, line_html, media_html, status_html, trials_html
 from viper.web.demo.session import Asked, DemoExample, DemoMedia, DemoSession, SceneSource
@@ -149,6 +150,13 @@ class DemoPage:
                     self.options = gr.Textbox(
                         label="Candidate answers, if there are any, one a line", max_lines=6
                     )
+                    self.like = gr.Textbox(
+                        label="Examples: drag boxes on the picture, then ask for these",
+                        info="x0,y0,x1,y1, one a line",
+                        lines=1,
+                        max_lines=4,
+                        elem_classes="viper-examples",
+                    )
                     with gr.Row():
                         profiles = list(dict.fromkeys(each.name[0] for each in self.managers))
                         strategies = list(dict.fromkeys(each.name[1] for each in self.managers))
@@ -188,7 +196,7 @@ class DemoPage:
                 self.media, self.status, self.answer, self.trials, self.trace, self.stop_button,
                 self.right, self.comment, self.noted, self.history,
             ]  # fmt: skip
-            choosing = [self.query, self.options, self.strategy, self.examples, *asking]
+            choosing = [self.query, self.options, self.like, self.strategy, self.examples, *asking]
             session, right, comment = self.session, self.right, self.comment
             hidden: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
             to_choose: dict[str, Any] = {"outputs": [session, *choosing], **hidden}
@@ -200,7 +208,7 @@ class DemoPage:
             gr.on(
                 [ask.click, self.query.submit],
                 self.on_ask,
-                [session, self.query, self.options, profile, self.strategy],
+                [session, self.query, self.options, self.like, profile, self.strategy],
                 asking,
                 concurrency_limit=AT_ONCE,
                 **hidden,
@@ -249,6 +257,7 @@ class DemoPage:
         session: DemoSession,
         query: str,
         options: str,
+        like: str,
         profile: str,
         strategy: str,
         request: gr.Request,
@@ -258,7 +267,8 @@ class DemoPage:
         yield {**self._clear(), self.stop_button: gr.update(interactive=True)}
         try:
             about = session.asked_about()
-            question = DemoQuestion(about, query, split_options(options))
+            boxes = boxes_of(split_options(like))
+            question = DemoQuestion(about, query, split_options(options), boxes)
             session.answered = None
             if about.media.video is None:
                 yield {self.media: media_html(about)}  # without the last answer's box
@@ -350,6 +360,7 @@ class DemoPage:
             self.media: html,
             self.query: "",
             self.options: "",
+            self.like: "",
             self.examples: gr.update(
                 choices=choices, value=None, visible=bool(choices) or HIDDEN, elem_classes=[]
             ),

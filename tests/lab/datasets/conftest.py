@@ -1,0 +1,5 @@
+from __future__ import annotations
+
+from tests.data.conftest import read
+
+__all__ = ["read"]

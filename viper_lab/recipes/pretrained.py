@@ -182,7 +182,7 @@ def fitted(model: Any, old: Tokenizer, new: Tokenizer, layers: Sequence[int]) ->
     with torch.no_grad():
         weight = model.get_input_embeddings().weight
         for index in range(len(weight)):
-            text = new.id_to_token(index)
+            text = str(new.id_to_token(index))
             known = old.token_to_id(text) == index
             pieces = [index] if known else old.encode(text, add_special_tokens=False).ids
             weight[index] = rows[pieces].mean(0)

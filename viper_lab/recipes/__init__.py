@@ -16,6 +16,7 @@ RECIPES: Mapping[str, str] = {
     + ("planner", "critic", "seeker", "explorer", "looker", "domain")
 } | {
     "writer-small": "viper_lab.recipes.writer:train_small",
+    "writer-pretrained": "viper_lab.recipes.pretrained:train",
     "seeker-without-graph": "viper_lab.recipes.seeker:train_without_graph",
     "vqa-baseline": "viper_lab.recipes.vqa_baseline:train",
 }

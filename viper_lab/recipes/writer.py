@@ -67,6 +67,7 @@ class Phase:
         name: name of the checkpoint; it also seeds the documents.
         step_tokens: approximate tokens per step.
         muon: train the matrices of the layers by Muon instead of AdamW.
+        half: compute in bfloat16, with weights in float32.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Phase:
     warmup: int = 60
     step_tokens: int = 5000
     muon: bool = False
+    half: bool = False
 
     def stage(self, step: int) -> Stage:
         """Return the stage of a step."""
@@ -90,7 +92,7 @@ def _stage(until: float, max_tokens: int, documents: dict[str, Any]) -> Stage:
     return Stage(until, max_tokens, DocumentOptions(**options))
 
 
-GROUND_PART, FURTHER_PART, LAST_PART, EVERYDAY_PART = (
+GROUND_PART, FURTHER_PART, LAST_PART, EVERYDAY_PART, PRETRAINED_PART = (
     Phase(**{**part, "stages": tuple(_stage(**stage) for stage in part["stages"])})
     for part in tomllib.loads(Path(__file__).with_name("writer.toml").read_text("utf-8")).values()
 )
@@ -180,7 +182,8 @@ def train_part(
     def loss_at(step: int) -> tuple[Tensor, Mapping[str, float]]:
         seed = f"{part.name} {options.seed} {step}"
         batches = batches_at(tokenizer, part.stage(step), seed, part.step_tokens)
-        return loss_of(hidden_states, model.lm_head, batches, options.device)
+        with torch.autocast(options.device, torch.bfloat16, enabled=part.half):
+            return loss_of(hidden_states, model.lm_head, batches, options.device)
 
     return fit(model, loss_at, plan, options.work / f"{part.name}.pt")
 

@@ -95,6 +95,7 @@ class DocumentOptions:
         everyday_mixed: share of these whose queries are half everyday ones and half of the older
             sort, as behind a bank.
         everyday_deepest: most objects that lead to one object in an everyday query.
+        commented: programs repeat the header's line of each routine before its use.
     """
 
     programs: int = 5
@@ -117,6 +118,7 @@ class DocumentOptions:
     everyday: float = 0.0
     everyday_mixed: float = 0.3
     everyday_deepest: int = DEEPEST
+    commented: bool = True
 
 
 def document(random: Random, options: DocumentOptions) -> list[Piece]:
@@ -141,7 +143,10 @@ def program_document(random: Random, options: DocumentOptions) -> list[Piece]:
         samples, bare = _samples_and_bare(random, options, family, api, lexicon)
     listed = "vipergpt+abstract" if api == "abstract" and random.random() < 0.1 else api
     entries = listed_entries(listed, task)
-    programs = [_annotate(sample.program, entries) for sample in samples]
+    programs = [
+        _annotate(sample.program, entries) if options.commented else sample.program
+        for sample in samples
+    ]
     header = header_entries(random, options, entries, programs)
     mapping = name_mapping(random, options, [entry.name for entry in entries])
     header = [renamed_entry(entry, mapping) for entry in header]

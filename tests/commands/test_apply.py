@@ -151,7 +151,7 @@ def test_another_program_does_not_mix_into_a_table(bench: Bench) -> None:
     assert bench.table.read_text() == "a,b\n1,2\n"
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@sum", "\t=1"])
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1+1", "@sum", "\t=1"])
 def test_a_cell_is_never_a_formula(bench: Bench, text: str) -> None:
     bench.program.write_text(f"def execute_command(image):\n    return {text!r}\n")
     bench.apply()

@@ -100,7 +100,9 @@ def value_right_of(tools: Any, patch: ImagePatch, label: str | ImagePatch) -> li
 
 @routine(_TASKS, api=API, tool=True, needs="ocr")
 def value_below(tools: Any, patch: ImagePatch, label: str | ImagePatch) -> list[ImagePatch]:
-    """Return the line below a label, for each line that contains it; else as ``value_right_of``.
+    """Return the line below a label, for each line that contains it.
+
+    ``label`` is words, or a line that was found before.
 
     Example:
         # What is in the column "Amount"?

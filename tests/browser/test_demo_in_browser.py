@@ -209,7 +209,7 @@ def test_examples_are_marked_on_the_picture(
     found.get_by_label(QUESTION).fill("")
     boxes.fill("1,2,3")
     ask(found, "how many of these?")
-    status(found, "expected x0,y0,x1,y1")
+    status(found, "expected a box, x0,y0,x1,y1")
 
 
 def test_a_question_about_words_takes_no_box(tab: Tab, served: ServedDemo, picture: Path) -> None:

@@ -30,7 +30,8 @@ from viper.prompting.compact import (
 )
 from viper_lab.recipes.writer_words import made_up_lexicon, made_up_names
 from viper_lab.world.everyday.draw import DEEPEST
-from viper_lab.world.everyday.texts import everyday_selection, everyday_text
+from viper_lab.world.everyday.texts import everyday_selection, everyday_text, words_of
+from viper_lab.world.everyday.written import written_text
 from viper_lab.world.queries.ambiguous import WEIGHTS as AMBIGUOUS_SORTS
 from viper_lab.world.queries.annotate import annotate, rename, strip_comments
 from viper_lab.world.queries.conventions import draw_conventions
@@ -75,6 +76,8 @@ class DocumentOptions:
         swapped_names: share with the API's own names assigned to the wrong routines, so that only
             the header tells what a name does.
         full_header: share of documents whose header lists the whole API.
+        headless: share of documents without any header, of those with the API's own names; they
+            hold more queries for the same tokens.
         extra_lines: maximum number of unneeded lines in another header.
         selections: share of documents that select answers.
         vipergpt: share of documents with the API of plain methods.
@@ -95,6 +98,8 @@ class DocumentOptions:
         everyday_mixed: share of these whose queries are half everyday ones and half of the older
             sort, as behind a bank.
         everyday_deepest: most objects that lead to one object in an everyday query.
+        written: share of everyday queries that were written one by one
+            (:mod:`viper_lab.world.everyday.written`).
         commented: programs repeat the header's line of each routine before its use.
     """
 
@@ -103,6 +108,7 @@ class DocumentOptions:
     made_up_names: float = 0.5
     swapped_names: float = 0.06
     full_header: float = 0.3
+    headless: float = 0.0
     extra_lines: int = 12
     selections: float = 0.2
     vipergpt: float = 0.2
@@ -118,6 +124,7 @@ class DocumentOptions:
     everyday: float = 0.0
     everyday_mixed: float = 0.3
     everyday_deepest: int = DEEPEST
+    written: float = 0.0
     commented: bool = True
 
 
@@ -151,6 +158,8 @@ def program_document(random: Random, options: DocumentOptions) -> list[Piece]:
     mapping = name_mapping(random, options, [entry.name for entry in entries])
     header = [renamed_entry(entry, mapping) for entry in header]
     failed = len(samples) - 1 if _happens(random, options.failed) else None
+    if not mapping and _happens(random, options.headless):
+        header = []
     pieces = [Piece(compact_header(header), learned=False)]
     for place, (sample, program) in enumerate(zip(samples, programs, strict=True)):
         text = sample.text if everyday else varied(random, sample.text)
@@ -169,14 +178,20 @@ def _everyday_samples(
     lone = _happens(random, options.lone)
     count = 1 if lone else random.randint(min(2, options.programs), options.programs)
     mixed = task != "statement" and random.random() < options.everyday_mixed
+
+    def draw() -> TextSample:
+        if _happens(random, options.written):
+            return written_text(random, task, words_of(lexicon))
+        return everyday_text(random, task, lexicon=lexicon, deepest=options.everyday_deepest)
+
     samples = [
         evened_sample(random, family, "abstract", lexicon)
         if mixed and random.random() < 0.5
-        else everyday_text(random, task, lexicon=lexicon, deepest=options.everyday_deepest)
+        else draw()
         for _ in range(count)
     ]
     if mixed:
-        samples[-1] = everyday_text(random, task, lexicon=lexicon, deepest=options.everyday_deepest)
+        samples[-1] = draw()
     return samples
 
 

@@ -62,7 +62,7 @@ def everyday_text(
         words: of nouns; None: those for training.
         deepest: most objects that lead to one object.
     """
-    words = words or _words_of(lexicon)
+    words = words or words_of(lexicon)
     if task == "choice":
         names = clip_names(random, words)
         clip_ask = draw_clip_ask(random, names)
@@ -91,7 +91,8 @@ def everyday_selection(random: Random) -> SelectionSample:
     return SelectionSample(info, say_clip(ask, random), tuple(options), answer)
 
 
-def _words_of(lexicon: Lexicon) -> Words:
+def words_of(lexicon: Lexicon) -> Words:
+    """Return the words of a lexicon; for the world's own, those for training."""
     if lexicon is WORLD:
         return world_words()
     return Words(lexicon.sizes, lexicon.colors, lexicon.materials, lexicon.shapes)

@@ -3,16 +3,24 @@
     python -m benchmarks.everyday people [--profile embedded] [--json]
     python -m benchmarks.everyday val --part wordings [--count 200] [--clips]
     python -m benchmarks.everyday val --part seen --gold
+    python -m benchmarks.everyday outside [--split test] [--data FOLDER]
 
 ``people`` asks the questions of ``data/everyday.jsonl``: three authors wrote them from pictures and
 clips alone, without a look at this repository. Others answered them without seeing the answers;
 the one question on which these were not sure was left out. ``development`` asks those of a fourth
-author, whose errors were read while the writer was trained. ``val`` and ``test``
+author, whose errors were read while the writer was trained. ``newcomers`` asks those of a fifth
+and a sixth, written and answered by others before the pretrained writer was trained; ``plain`` asks
+what one look answers. ``val`` and ``test``
 draw questions from the grammar of ``viper_lab.world.everyday``. Training has neither the wordings,
 nor the compositions, nor the synonyms of the parts of these names. ``--gold`` runs the canonical
 programs, which shows what the tools alone lose.
 
-An answer that is withheld counts as wrong. Every share has a 95 % interval.
+``outside`` asks what the profile does not know: about photographs (of ``--data``), with words that
+it lacks, in other languages, about pictures of a few pixels. Right is no answer, or one of a
+confidence below one half.
+
+An answer that is withheld counts as wrong. Of the wrong ones, those are owned up that are withheld,
+have a warning or a confidence below one half. Every share has a 95 % interval.
 """
 
 from __future__ import annotations
@@ -24,14 +32,17 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
+
+from PIL import Image
 
 from viper.agreement import box_iou
 from viper.evaluate.calibration import risk_coverage
 from viper.evaluate.intervals import proportion
 from viper.models.llm.scripted import ScriptedLLM
-from viper.models.media import Media
+from viper.models.media import Media, media_from
 from viper.profiles.wiring import load_profile
 from viper.reasoner import Reasoner, RunOptions
 from viper.schema import Answer
@@ -46,7 +57,14 @@ from viper_lab.world.render import render_scene
 from viper_lab.world.vocabulary import COLOURS
 
 DATA = Path(__file__).with_name("data")
-PEOPLE = {"people": "everyday.jsonl", "development": "everyday-development.jsonl"}
+PEOPLE = {
+    "people": "everyday.jsonl",
+    "development": "everyday-development.jsonl",
+    "newcomers": "everyday-newcomers.jsonl",
+    "plain": "everyday-plain.jsonl",
+}
+SURE = 0.5
+"""An answer of less confidence owns up that it may be wrong."""
 LEAST_OVERLAP = 0.5
 """Least intersection over union of a right box."""
 
@@ -87,9 +105,14 @@ class Asked:
     task: str = "auto"
     program: str = ""
     box: Sequence[float] | None = None
+    picture: Path | tuple[int, int] | None = None
 
     def load(self) -> Media:
-        """Render the picture or the clip."""
+        """Render the picture or the clip; read a photograph; make one of a single color."""
+        if isinstance(self.picture, Path):
+            return media_from(self.picture)
+        if self.picture is not None:
+            return media_from(Image.new("RGB", self.picture, (128, 128, 128)))
         if self.media == "clip":
             clip = render_clip(sample_clip(self.split, self.index))
             return Media(video=clip.frames)
@@ -110,6 +133,16 @@ def people(name: str) -> Iterator[Asked]:
             (medium, *(f"{sort} ({medium})" for sort in row["sorts"])),
             tuple(row.get("options", ())),
         )
+
+
+def outside(split: str, data: Path) -> Iterator[Asked]:
+    """Yield the questions that the profile cannot answer; there is no right answer."""
+    for line in (DATA / "outside.jsonl").read_text("utf-8").splitlines():
+        row = json.loads(line)
+        picture = data / row["file"] if "file" in row else tuple(row.get("size", ())) or None
+        if row["split"] == split:
+            index = row.get("index", 0)
+            yield Asked(row["question"], "scene", "test", index, [], [row["kind"]], picture=picture)
 
 
 def drawn(split: str, part: str, seed: int, count: int, clips: bool) -> Iterator[Asked]:
@@ -137,8 +170,10 @@ def words_of(text: str) -> list[str]:
     return [_EVENT_OF.get(word, word) for word in words if not _PASSED_OVER.fullmatch(word)]
 
 
-def agrees(answer: Answer, asked: Asked) -> bool:
+def agrees(answer: Answer | None, asked: Asked) -> bool:
     """Return whether an answer holds all words of an accepted one, and no colour of none."""
+    if answer is None:
+        return False
     if asked.box is not None:
         return answer.box is not None and box_iou(answer.box, asked.box) >= LEAST_OVERLAP
     if answer.kind == "box":
@@ -152,20 +187,28 @@ def agrees(answer: Answer, asked: Asked) -> bool:
 
 
 def score(
-    reasoner: Reasoner, questions: Iterable[Asked], show: bool, gold: bool, verify: bool = False
+    reasoner: Reasoner, questions: Iterable[Asked], show: bool, gold: bool, **run: Any
 ) -> dict[str, Any]:
     """Answer every question; return counts by sort, failures by kind, and what confidence tells."""
     right: dict[str, list[bool]] = defaultdict(list)
     known: list[tuple[float, bool]] = []
+    owned: list[bool] = []
+    unsure: list[bool] = []
     failures: Counter[str] = Counter()
     for number, asked in enumerate(questions, 1):
-        options = RunOptions(task=asked.task, options=tuple(asked.options), verify=verify)
+        options = RunOptions(task=asked.task, options=tuple(asked.options), **run)
         if gold:
             reasoner = with_program(reasoner, asked.program)
         result = reasoner.run(asked.load(), asked.question, options)
-        is_right = result.answer is not None and agrees(result.answer, asked)
-        if result.answer is not None and result.answer.confidence is not None:
-            known.append((result.answer.confidence, is_right))
+        confidence = result.answer.confidence if result.answer is not None else None
+        is_unsure = confidence is None or confidence < SURE
+        is_right = is_unsure if not asked.answers else agrees(result.answer, asked)
+        if confidence is not None:
+            known.append((confidence, is_right))
+        if is_right:
+            unsure.append(is_unsure)
+        else:
+            owned.append(is_unsure or bool(result.warnings))
         if result.answer is None:
             failures[result.failure.kind if result.failure else "withheld"] += 1
         for sort in ("all", *asked.sorts):
@@ -178,6 +221,9 @@ def score(
         print(f"\r{number}: {sum(right['all'])} right", end="", file=sys.stderr)
     print(file=sys.stderr)
     shares = {sort: proportion(sum(hits), len(hits)) for sort, hits in sorted(right.items())}
+    for name, flags in (("wrong: owned up", owned), ("right: confidence below .5", unsure)):
+        if flags:
+            shares[name] = proportion(sum(flags), len(flags))
     if known:
         told = risk_coverage([each for each, _ in known], [is_right for _, is_right in known])
         shares["confidence: calibration error"] = told.calibration_error
@@ -197,23 +243,33 @@ def with_program(reasoner: Reasoner, program: str) -> Reasoner:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("what", choices=(*PEOPLE, "val", "test"))
+    parser.add_argument("what", choices=(*PEOPLE, "outside", "val", "test"))
     parser.add_argument("--part", choices=tuple(PARTS), default="seen")
     parser.add_argument("--profile", default="embedded")
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--clips", action="store_true")
     parser.add_argument("--gold", action="store_true", help="run the canonical programs")
+    parser.add_argument("--strategy", help="another than the profile's")
+    parser.add_argument("--limit", type=int, help="only so many questions")
+    parser.add_argument("--split", default="development", choices=("development", "test"))
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--verify", action="store_true", help="verify the programs and answers")
     parser.add_argument("--show", action="store_true", help="print every wrong answer")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     if options.what in PEOPLE:
         questions: Iterator[Asked] = people(options.what)
+    elif options.what == "outside":
+        questions = outside(options.split, options.data)
     else:
         questions = drawn(options.what, options.part, options.seed, options.count, options.clips)
     with Reasoner(load_profile(options.profile)) as reasoner:
-        figures = score(reasoner, questions, options.show, options.gold, options.verify)
+        run = {"verify": options.verify} if options.verify else {}
+        if options.strategy:
+            run["strategy"] = options.strategy
+        some = islice(questions, options.limit)
+        figures = score(reasoner, some, options.show, options.gold, **run)
     if options.json:
         print(json.dumps({**figures, "shares": {k: vars(v) for k, v in figures["shares"].items()}}))
         return

@@ -66,6 +66,14 @@ def test_of_a_video_the_nearest_frame_counts(look: Look, tmp_path: Path) -> None
     assert domain.distance(media_from([usual, odd])) > 1  # pictures: each must be usual
 
 
+@pytest.mark.parametrize(("side", "unlike"), [(1, True), (8, True), (31, True), (32, False)])
+def test_nothing_can_be_told_in_a_picture_of_a_few_pixels(
+    look: Look, side: int, unlike: bool
+) -> None:
+    flat = Look(**{**vars(look), "limits": look.limits * 1e9})
+    assert (flat.distance(np.full((side, 2 * side, 3), 90, np.uint8)) > 1) == unlike
+
+
 def test_words_are_known_with_their_inflections(tmp_path: Path) -> None:
     path = tmp_path / "words.txt"
     path.write_text("what is the color of  # function words\nstop move\n")

@@ -41,6 +41,9 @@ def test_nothing_is_known_of_other_tasks_other_pictures_and_other_strategies() -
     assert PLAIN.of(replace(known, task="tag")) is None
     unlike = RunWarning("unlike_training_pictures", ".")
     assert PLAIN.of(replace(known, warnings=(unlike,))) is None
+    unknown = replace(known, warnings=(RunWarning("unknown_words", "."),))
+    assert PLAIN.of(unknown) is None
+    assert Confidence({**WEIGHTS, "warning:unknown_words": -1.0}).of(unknown) == 0.7311
     other = judged(replace(known, strategy="seek"), {"plain": PLAIN}, mode="plain", risk=0)
     assert other.answer is not None and other.answer.confidence is None
 

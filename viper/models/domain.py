@@ -114,8 +114,12 @@ class Look:
         np.savez_compressed(path, **vars(self))
 
     def distance(self, pixels: Pixels) -> float:
-        """Return how unlike a picture ``uint8 [H, W, 3]`` is; more than 1 is unlike the domain."""
-        return float((self._distances(_features(pixels)) / self.limits).max())
+        """Return how unlike a picture ``uint8 [H, W, 3]`` is; more than 1 is unlike the domain.
+
+        So is one whose shorter side is below half that of the thumbnail: nothing can be told in it.
+        """
+        small = SIDE / 2 / min(pixels.shape[:2])
+        return max(small, float((self._distances(_features(pixels)) / self.limits).max()))
 
     def _distances(self, row: Floats) -> Floats:
         centred = (row - self.mean) / self.scale

@@ -38,8 +38,12 @@ UNSUPPORTED = "unsupported"
 # programs that look.
 UNCALIBRATED = frozenset({"warning:unlike_training_pictures", f"warning:{UNSUPPORTED}"})
 
-# Feature of an answer by a given program. A calibration without it knows only written programs.
+# Feature of an answer by a given program.
 GIVEN = "given"
+
+# Features that make an answer another sort than others: a calibration without a weight for one knows
+# nothing about it.
+_SORTS = frozenset({GIVEN, "warning:unknown_words"})
 
 # Longer histories are too rare in labelled samples for a weight of their own.
 _MOST_RERUNS = 3
@@ -81,12 +85,12 @@ class Confidence:
     def of(self, trace: Trace) -> float | None:
         """Return the probability that the answer of a trace is right.
 
-        Return None for a task that the labelled samples did not have, for a given program if they
-        had written ones only, for media unlike those that the models know, and for a program that
-        looked at nothing: nothing is known about such answers.
+        Return None for a task that the labelled samples did not have, for a given program or a
+        query with unknown words if they had none, for media unlike those that the models know, and
+        for a program that looked at nothing: nothing is known about such answers.
         """
         values = features(trace)
-        needed = values.keys() & {GIVEN, f"task:{_task_of(trace)}"}
+        needed = values.keys() & {*_SORTS, f"task:{_task_of(trace)}"}
         if UNCALIBRATED & values.keys() or needed - self.weights.keys():
             return None
         return probability(self.weights, values)

@@ -94,7 +94,7 @@ EXTRA_OF: Mapping[str, str] = {
     package: extra
     for extra, packages in {
         "local": "torch torchvision transformers open_clip timm diffusers peft tokenizers "
-        "safetensors huggingface_hub",
+        "safetensors gguf huggingface_hub",
         "local,embedded": "viper_reasoner_weights",
         "large": "accelerate bitsandbytes num2words",
         "vllm": "vllm",

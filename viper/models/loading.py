@@ -38,6 +38,9 @@ ONE_AT_A_TIME = threading.RLock()
 DTYPES = ("auto", "float32", "float16", "bfloat16")
 QUANTIZATIONS = ("8bit", "4bit")
 
+# File of weights of few bits that may stand in for safetensors; they become floats when loaded.
+GGUF = "model.gguf"
+
 
 @dataclass(frozen=True, kw_only=True)
 class LoadOptions(Access):
@@ -116,6 +119,9 @@ def load_pretrained(kind: Any, source: str | Path, options: LoadOptions, **more:
         keywords["quantization_config"] = _quantization(options)
         if options.device != "auto":  # else the library takes the first accelerator
             keywords["device_map"] = {"": options.resolved_device()}
+    if (Path(folder) / GGUF).is_file():
+        need_packages(("gguf",), f"weights in {GGUF}")
+        keywords["gguf_file"] = GGUF
     if options.device_map is not None:
         need_packages(("accelerate",), "the option device_map")
         keywords["device_map"] = options.device_map
@@ -353,12 +359,12 @@ def model_id(source: str | Path) -> str:
 
 
 def weights_hash(folder: Path, *, nested: bool = False) -> str:
-    """Return the SHA-256 of a folder's safetensors, 64 hex digits.
+    """Return the SHA-256 of a folder's weights (safetensors, GGUF), 64 hex digits.
 
     Args:
         nested: use those of its subfolders if the folder itself holds none.
     """
-    files = sorted(folder.glob("*.safetensors"))
+    files = sorted((*folder.glob("*.safetensors"), *folder.glob("*.gguf")))
     if not files and nested:
         files = sorted(folder.rglob("*.safetensors"))
     digest = hashlib.sha256()

@@ -41,8 +41,8 @@ UNCALIBRATED = frozenset({"warning:unlike_training_pictures", f"warning:{UNSUPPO
 # Feature of an answer by a given program.
 GIVEN = "given"
 
-# Features that make an answer another sort than others: a calibration without a weight for one knows
-# nothing about it.
+# Features that make an answer one of another sort: a calibration without a weight for it knows
+# nothing about the answer.
 _SORTS = frozenset({GIVEN, "warning:unknown_words"})
 
 # Longer histories are too rare in labelled samples for a weight of their own.

@@ -24,10 +24,13 @@ import torch
 from tokenizers import AddedToken, Tokenizer
 
 from viper.errors import UsageError
+from viper.models.loading import GGUF
+from viper_lab.recipes.gguf_weights import save_gguf
 from viper_lab.recipes.optim import TrainOptions
-from viper_lab.recipes.writer import PRETRAINED_PART, save_writer, train_part
+from viper_lab.recipes.writer import MAX_CONTEXT, PRETRAINED_PART, save_writer, train_part
 from viper_lab.recipes.writer_documents import document
-from viper_lab.recipes.writer_tokenizer import BOS, EOS, PAD, load_tokenizer
+from viper_lab.recipes.writer_score import evaluate
+from viper_lab.recipes.writer_tokenizer import BOS, EOS, PAD, load_tokenizer, save_tokenizer
 
 # The base's tokens that part texts, and begin and end a message, under the writer's names for them.
 SPECIAL = {"<|endoftext|>": PAD, "<|im_start|>": BOS, "<|im_end|>": EOS}
@@ -48,11 +51,18 @@ LAYERS = (0, 1, 8, 10, 11, 18, 19, 20, 21, 22, 23, 24, 27, 28, 29)
 
 
 def train(options: TrainOptions) -> Mapping[str, float]:
-    """Train the writer on the pretrained base, save it to ``options.out``, return its figures."""
+    """Train the writer on the pretrained base, save it to ``options.out``, return its figures.
+
+    The weights with all their bits stay in ``options.work / "trained"``.
+    """
     model, tokenizer = base_writer(options.work, options.seed)
     model = train_part(model, tokenizer, options, PRETRAINED_PART)
-    save_writer(model, tokenizer, options.out)
-    return {}
+    save_writer(model, tokenizer, options.work / "trained")
+    model.config.max_position_embeddings = MAX_CONTEXT
+    options.out.mkdir(parents=True, exist_ok=True)
+    save_gguf(model, options.out / GGUF)
+    save_tokenizer(tokenizer, options.out, max_length=MAX_CONTEXT)
+    return evaluate(options.out)
 
 
 def base_writer(work: Path, seed: int, layers: Sequence[int] = LAYERS) -> tuple[Any, Tokenizer]:

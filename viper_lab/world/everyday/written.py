@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -35,12 +36,12 @@ def written_text(random: Random, task: str, words: Words | None = None) -> TextS
     Args:
         words: to take the nouns from; None: the world's, as training has them.
     """
-    sample = random.choice(written_samples()[task])
-    texts = [sample.text, *sample.options, sample.program]
-    text, *options, program = exchange(random, texts, words)
-    while any(map(is_held_out, _PHRASE.findall(program))):
+    while True:
+        sample = random.choice(written_samples()[task])
+        texts = [sample.text, *sample.options, sample.program]
         text, *options, program = exchange(random, texts, words)
-    return TextSample(text, program, task, "abstract", "written", "", sample.meaning, (*options,))
+        if not any(map(is_held_out, _PHRASE.findall(program))):
+            return replace(sample, text=text, program=program, options=tuple(options))
 
 
 @cache

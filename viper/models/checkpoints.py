@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from viper.models.loading import GGUF
-from viper.plugins import is_installed
 from viper.record import read_toml, record_from_json
 
 # Beside this file, so that facts and their readers are one package's.
@@ -64,8 +62,8 @@ def facts_of(model: str | None) -> CheckpointFacts | None:
 
 
 def parameters_of(source: str | Path) -> float:
-    """Return the number of parameters of a folder's safetensors or GGUF file, or of a known
-    checkpoint, or 0.
+    """Return the number of parameters of a folder's safetensors files or of a known checkpoint, or
+    0.
 
     In a folder of several networks, those of its subfolders count.
     """
@@ -79,10 +77,6 @@ def parameters_of(source: str | Path) -> float:
                 header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
             header.pop("__metadata__", None)
             total += sum(math.prod(entry["shape"]) for entry in header.values())
-    if (folder / GGUF).is_file() and is_installed("gguf"):
-        from gguf import GGUFReader
-
-        total += sum(int(tensor.n_elements) for tensor in GGUFReader(folder / GGUF).tensors)
     return float(total)
 
 

@@ -9,7 +9,6 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
-from viper.models.checkpoints import parameters_of
 from viper.models.loading import GGUF, LoadOptions, load_pretrained, weights_hash
 from viper_lab.recipes.gguf_weights import save_gguf
 
@@ -38,7 +37,6 @@ def test_what_is_read_is_what_was_written(
     assert float((before - after).abs().max() / before.std()) < most
     assert read.config.eos_token_id == 2 and read.config.max_position_embeddings == 128
     assert read.dtype == torch.float32
-    assert parameters_of(tmp_path) == sum(p.numel() for p in model.parameters())
 
 
 def test_another_file_has_another_hash(model: Any, tmp_path: Path) -> None:

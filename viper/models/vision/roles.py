@@ -66,7 +66,12 @@ class TextLine:
 
 @runtime_checkable
 class Detector(Protocol):
-    """Open-vocabulary detection."""
+    """Open-vocabulary detection.
+
+    One that finds what looks like boxes says so by ``image_guided = True``; the tool ``find_like``
+    then calls its ``detect_like(encoding, source_encoding, boxes)``, which returns boxes as
+    ``detect`` does.
+    """
 
     model_id: str
 
@@ -79,22 +84,6 @@ class Detector(Protocol):
 
         No threshold is applied. The toolbox applies it, so lowering one costs no forward pass.
         """
-
-
-@runtime_checkable
-class ImageGuided(Protocol):
-    """Additional members of a detector that finds what looks like boxes.
-
-    Attributes:
-        image_guided: True; the tool ``find_like`` then calls :meth:`detect_like`.
-    """
-
-    image_guided: bool
-
-    def detect_like(
-        self, encoding: Any, source: Any, examples: Sequence[PixelBox]
-    ) -> list[Detection]:
-        """Return boxes of what looks like boxes of the picture ``source``, as ``detect`` does."""
 
 
 @runtime_checkable

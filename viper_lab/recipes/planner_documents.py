@@ -127,7 +127,8 @@ def _with_programs(
 ) -> list[Piece]:
     task = TASK_OF_FAMILY[family]
     entries = listed_entries("abstract", task)
-    programs = [annotated(sample) for sample in samples]
+    commented = options.api_text.commented
+    programs = [annotated(sample) if commented else sample.program for sample in samples]
     header = header_entries(random, options.api_text, entries, programs)
     mapping = name_mapping(random, options.api_text, [entry.name for entry in entries])
     header = [renamed_entry(entry, mapping) for entry in header]

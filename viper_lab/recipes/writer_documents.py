@@ -28,7 +28,7 @@ from viper.prompting.compact import (
     compact_request,
     compact_selection,
 )
-from viper_lab.recipes.writer_words import made_up_lexicon, made_up_names
+from viper_lab.recipes.writer_words import made_up_lexicon, made_up_names, real_lexicon
 from viper_lab.world.everyday.draw import DEEPEST
 from viper_lab.world.everyday.texts import everyday_selection, everyday_text, words_of
 from viper_lab.world.everyday.written import written_text
@@ -72,6 +72,7 @@ class DocumentOptions:
     Attributes:
         programs: maximum number of solved queries in a document.
         made_up_nouns: share of documents with invented nouns.
+        real_nouns: share of documents about real things that the world lacks.
         made_up_names: share of documents with invented routine names.
         swapped_names: share with the API's own names assigned to the wrong routines, so that only
             the header tells what a name does.
@@ -105,6 +106,7 @@ class DocumentOptions:
 
     programs: int = 5
     made_up_nouns: float = 0.5
+    real_nouns: float = 0.0
     made_up_names: float = 0.5
     swapped_names: float = 0.06
     full_header: float = 0.3
@@ -141,7 +143,7 @@ def program_document(random: Random, options: DocumentOptions) -> list[Piece]:
     shares = EVERYDAY_SHARES if everyday else FAMILY_SHARES
     family = random.choices(tuple(shares), tuple(shares.values()))[0]
     api = "vipergpt" if random.random() < options.vipergpt and not everyday else "abstract"
-    lexicon = made_up_lexicon(random) if random.random() < options.made_up_nouns else WORLD
+    lexicon = _lexicon(random, options)
     task = TASK_OF_FAMILY[family]
     if everyday:
         task = "statement" if task == "question" and random.random() < STATEMENTS else task
@@ -169,6 +171,14 @@ def program_document(random: Random, options: DocumentOptions) -> list[Piece]:
         solved = compact_program(rename(code, mapping)) + END_OF_PROGRAM
         pieces += [Piece(query, learned=False), Piece(solved, learned=place >= bare)]
     return pieces
+
+
+def _lexicon(random: Random, options: DocumentOptions) -> Lexicon:
+    drawn = random.random()
+    if drawn < options.made_up_nouns:
+        return made_up_lexicon(random)
+    is_real = drawn < options.made_up_nouns + options.real_nouns
+    return real_lexicon(random) if is_real else WORLD
 
 
 def _everyday_samples(

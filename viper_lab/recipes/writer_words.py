@@ -81,6 +81,26 @@ def made_up_lexicon(random: Random, *, test: bool = False, adjectives: float = 0
     return Lexicon(shapes=tuple(dict.fromkeys(shapes)), held_out=frozenset(), **changed)
 
 
+def real_lexicon(random: Random, *, adjectives: float = 0.5) -> Lexicon:
+    """Return a lexicon of real things that the world lacks, in half of them beside its own.
+
+    Args:
+        adjectives: probability that sizes, colors and materials, each, are others as well.
+    """
+
+    def draw(kind: str, count: int) -> tuple[str, ...]:
+        words = [word for word in _WORDS[kind] if not is_test_word(word)]
+        return tuple(random.sample(words, count))
+
+    shapes = draw("things", 6) + (WORLD.shapes if random.random() < 0.5 else ())
+    changed = {
+        family: draw(f"thing_{family}", len(WORLD.family(family.removesuffix("s"))))
+        for family in ("sizes", "colors", "materials")
+        if random.random() < adjectives
+    }
+    return Lexicon(shapes=shapes, held_out=frozenset(), **changed)
+
+
 def made_up_name(random: Random, *, test: bool = False) -> str:
     """Return a routine name of one to three parts, at least one of them invented or unusual."""
     english = _WORDS["test_english"] if test else _WORDS["train_english"]

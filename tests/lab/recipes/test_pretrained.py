@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+from itertools import islice
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -14,7 +17,13 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from viper.errors import UsageError
 from viper_lab.recipes import pretrained
 from viper_lab.recipes.pretrained import code_tokens, fitted, shortened_tokenizer, with_tokens
+from viper_lab.recipes.writer_documents import DocumentOptions, program_document
 from viper_lab.recipes.writer_tokenizer import BOS, EOS, PAD
+from viper_lab.recipes.writer_words import is_test_word, real_lexicon
+from viper_lab.world.everyday.texts import everyday_text
+from viper_lab.world.everyday.words import HELD_OUT, world_words
+from viper_lab.world.queries.lexicon import WORLD
+from viper_lab.world.queries.workflows import STEPS, workflow
 
 PROGRAM = """def execute_command(image):
     image_patch = ImagePatch(image)
@@ -118,3 +127,40 @@ def test_a_base_is_made_once(
     assert first.config.num_hidden_layers == 2 and words.get_vocab_size() > 300
     states = zip(first.state_dict().values(), again.state_dict().values(), strict=True)
     assert all(torch.equal(one, other) for one, other in states)
+
+
+def test_texts_of_all_roles_come_in_their_shares_and_repeat_with_the_seed() -> None:
+    documents = list(islice(pretrained.role_documents(Random(5)), 120))
+    again = list(islice(pretrained.role_documents(Random(5)), 120))
+    assert documents == again and all(any(p.learned for p in each) for each in documents)
+    texts = ["".join(piece.text for piece in each) for each in documents]
+    plans = sum("# plan:" in text for text in texts)
+    workflows = [text for text in texts if "<code>" in text]
+    assert 25 < plans < 60 and 25 < len(workflows) < 60
+    assert len(texts) - plans - len(workflows) > 20  # decisions of searches
+    assert not any("simple_query('what color" in text.split("<code>")[0] for text in workflows)
+
+
+def test_a_workflow_of_the_product_follows_the_steps_and_ends() -> None:
+    first = 0
+    for seed in range(40):
+        random = Random(seed)
+        sample = everyday_text(random, "question")
+        text = "".join(piece for piece, _ in workflow(sample, random, STEPS).pieces())
+        assert text.rstrip().endswith("<done></done>")
+        first += ".find(" in text.split("</code>")[0]
+    assert first > 30  # the others are told the answer and copy it
+
+
+def test_real_nouns_are_no_words_of_the_world_and_are_copied() -> None:
+    for seed in range(30):
+        lexicon = real_lexicon(Random(seed))
+        new = [word for word in lexicon.shapes if word not in WORLD.shapes]
+        assert len(new) == 6 and not any(map(is_test_word, new))
+        assert not {*lexicon.shapes, *lexicon.colors, *lexicon.materials} & HELD_OUT
+    options = DocumentOptions(
+        real_nouns=1.0, made_up_nouns=0.0, made_up_names=0.0, swapped_names=0.0, everyday=1.0
+    )
+    texts = ["".join(p.text for p in program_document(Random(seed), options)) for seed in range(12)]
+    nouns = set(" ".join(re.findall(r"find\('([a-z ]+)'\)", " ".join(texts))).split())
+    assert len(nouns - {*WORLD.shapes, *world_words().shape, *world_words().general}) > 20

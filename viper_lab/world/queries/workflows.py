@@ -26,7 +26,7 @@ from viper.prompting.exploring import (
     rethink_thought,
 )
 from viper_lab.world.queries.lexicon import WORLD
-from viper_lab.world.queries.meaning import Meaning
+from viper_lab.world.queries.programs import ATTRIBUTE_QUESTIONS
 from viper_lab.world.queries.sample import TextSample
 from viper_lab.world.queries.wording import plural
 from viper_lab.world.scene import IMAGE_HEIGHT, IMAGE_WIDTH
@@ -108,9 +108,13 @@ def _steps_of(program: str) -> tuple[str, str, str]:
     return text, f"answer = {ast.unparse(value)}", tools[0] if tools else "find"
 
 
-def workflow(sample: TextSample, random: Random) -> WorkflowText:
-    """Write a workflow of a question with invented caption and results."""
-    known_answer = _answer(sample.meaning, random)
+def workflow(sample: TextSample, random: Random, first: str = "") -> WorkflowText:
+    """Write a workflow of a question with invented caption and results.
+
+    Args:
+        first: route that comes first and is not checked by another; by default all are alike.
+    """
+    known_answer = _answer(sample, random)
     hint = known_answer if random.random() < HINTED else ""
     steps: list[Step] = []
     own: list[bool] = []
@@ -124,13 +128,12 @@ def workflow(sample: TextSample, random: Random) -> WorkflowText:
     else:
         ways = list(routes(sample).values())
         random.shuffle(ways)
-        chance, checks = DOUBTED, random.random() < CHECKED
+        ways.sort(key=lambda way: way.name != first)  # stable
+        chance, checks = DOUBTED, not first and random.random() < CHECKED
         while True:
             way = ways.pop(0)
             ways.append(way)
-            answer = (
-                known_answer if hint and random.random() < 0.7 else _answer(sample.meaning, random)
-            )
+            answer = known_answer if hint and random.random() < 0.7 else _answer(sample, random)
             if not _add_route(way, answer, random, add):
                 continue
             doubted = random.random() < chance or bool(hint and answer != hint)
@@ -204,8 +207,15 @@ def _patch(random: Random) -> str:
     return f"ImagePatch({left}, {lower}, {right}, {upper})"
 
 
-def _answer(meaning: Meaning, random: Random) -> str:
-    """Invent an answer to a question of that meaning."""
+def _answer(sample: TextSample, random: Random) -> str:
+    """Invent an answer to a question of that meaning; of a meaning without parts by its program."""
+    meaning, last = sample.meaning, sample.program.rsplit("\n", 1)[-1]
+    if not meaning.slots:
+        if "yesno" in last:
+            return random.choice(("yes", "no"))
+        asked = [family for family, text in ATTRIBUTE_QUESTIONS.items() if text in sample.program]
+        looks = [random.choice(WORLD.family(family)) for family in asked]
+        return " ".join(looks) or str(random.randint(0, MOST_FOUND - 1))
     if meaning.type == "attribute":
         return random.choice(WORLD.family(meaning["attribute"]))
     if meaning.type == "choose":

@@ -178,6 +178,8 @@ def agrees(answer: Answer | None, asked: Asked) -> bool:
         return answer.box is not None and box_iou(answer.box, asked.box) >= LEAST_OVERLAP
     if answer.kind == "box":
         return False
+    if str(answer.value).lower() in asked.answers:
+        return True  # "from above" has no word that counts
     given = words_of(str(answer.value))
     accepted = [words_of(text) for text in asked.answers]
     colors = {word for words in accepted for word in words} & set(COLOURS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -24,7 +25,7 @@ from viper_lab.recipes.writer_words import is_test_word, real_lexicon
 from viper_lab.world.everyday.texts import everyday_text
 from viper_lab.world.everyday.words import HELD_OUT, world_words
 from viper_lab.world.queries.lexicon import WORLD
-from viper_lab.world.queries.workflows import STEPS, workflow
+from viper_lab.world.queries.workflows import STEPS, routes, workflow
 
 PROGRAM = """def execute_command(image):
     image_patch = ImagePatch(image)
@@ -151,6 +152,13 @@ def test_a_workflow_of_the_product_follows_the_steps_and_ends() -> None:
         assert text.rstrip().endswith("<done></done>")
         first += ".find(" in text.split("</code>")[0]
     assert first > 30  # the others are told the answer and copy it
+
+
+def test_a_program_of_one_line_is_one_step() -> None:
+    program = "def execute_command(image):\n    image_patch = ImagePatch(image)\n    "
+    sample = everyday_text(Random(0), "question")
+    lone = replace(sample, program=f"{program}return image_patch.simple_query('how old is it?')")
+    assert routes(lone)[STEPS].turns == ("answer = image_patch.simple_query('how old is it?')",)
 
 
 def test_real_nouns_are_no_words_of_the_world_and_are_copied() -> None:

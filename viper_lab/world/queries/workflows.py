@@ -92,7 +92,7 @@ def _steps_of(program: str) -> tuple[str, str, str]:
     body = ast.parse(program).body[0]
     assert isinstance(body, ast.FunctionDef)
     statements = body.body[1:]
-    if isinstance(statements[-2], ast.If):
+    if len(statements) > 1 and isinstance(statements[-2], ast.If):
         choice, other = statements[-2], statements[-1]
         assert isinstance(choice.body[0], ast.Return) and isinstance(other, ast.Return)
         assert choice.body[0].value is not None and other.value is not None

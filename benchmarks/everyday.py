@@ -3,7 +3,7 @@
     python -m benchmarks.everyday people [--profile embedded] [--json]
     python -m benchmarks.everyday val --part wordings [--count 200] [--clips]
     python -m benchmarks.everyday val --part seen --gold
-    python -m benchmarks.everyday outside [--split test] [--data FOLDER]
+    python -m benchmarks.everyday outside --data FOLDER [--split test]
 
 ``people`` asks the questions of ``data/everyday.jsonl``: three authors wrote them from pictures and
 clips alone, without a look at this repository. Others answered them without seeing the answers;
@@ -255,7 +255,7 @@ def main() -> None:
     parser.add_argument("--strategy", help="another than the profile's")
     parser.add_argument("--limit", type=int, help="only so many questions")
     parser.add_argument("--split", default="development", choices=("development", "test"))
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--data", type=Path, help="folder with photos/, for outside")
     parser.add_argument("--verify", action="store_true", help="verify the programs and answers")
     parser.add_argument("--show", action="store_true", help="print every wrong answer")
     parser.add_argument("--json", action="store_true")
@@ -263,6 +263,9 @@ def main() -> None:
     if options.what in PEOPLE:
         questions: Iterator[Asked] = people(options.what)
     elif options.what == "outside":
+        if options.data is None or not (options.data / "photos").is_dir():
+            seen = f"outside asks about photographs: --data is {options.data}"
+            parser.error(f"{seen}; expected a folder that holds photos/, see docs/photographs.md")
         questions = outside(options.split, options.data)
     else:
         questions = drawn(options.what, options.part, options.seed, options.count, options.clips)

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import resolve_name
+from struct import error as StructError
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -38,7 +39,7 @@ ONE_AT_A_TIME = threading.RLock()
 DTYPES = ("auto", "float32", "float16", "bfloat16")
 QUANTIZATIONS = ("8bit", "4bit")
 
-# File of weights of few bits that may stand in for safetensors; they become floats when loaded.
+# File of weights of few bits, read where there are no safetensors; they become floats when loaded.
 GGUF = "model.gguf"
 
 
@@ -119,7 +120,7 @@ def load_pretrained(kind: Any, source: str | Path, options: LoadOptions, **more:
         keywords["quantization_config"] = _quantization(options)
         if options.device != "auto":  # else the library takes the first accelerator
             keywords["device_map"] = {"": options.resolved_device()}
-    if (Path(folder) / GGUF).is_file():
+    if not any(folder.glob("*.safetensors")) and (folder / GGUF).is_file():
         need_packages(("gguf",), f"weights in {GGUF}")
         keywords["gguf_file"] = GGUF
     if options.device_map is not None:
@@ -180,7 +181,7 @@ def load_errors(what: str, source: str | Path, advice: str = "") -> Iterator[Non
     """Turn the errors of libraries while loading into one ModelError with advice."""
     try:
         yield
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
+    except (OSError, ValueError, LookupError, RuntimeError, ImportError, StructError) as error:
         if is_out_of_memory(error):
             raise MemoryFullError(f"{source}: {MEMORY_ADVICE}") from error
         reason = reason_of(error)
@@ -364,7 +365,7 @@ def weights_hash(folder: Path, *, nested: bool = False) -> str:
     Args:
         nested: use those of its subfolders if the folder itself holds none.
     """
-    files = sorted((*folder.glob("*.safetensors"), *folder.glob("*.gguf")))
+    files = sorted(folder.glob("*.safetensors")) or sorted(folder.glob(GGUF))
     if not files and nested:
         files = sorted(folder.rglob("*.safetensors"))
     digest = hashlib.sha256()

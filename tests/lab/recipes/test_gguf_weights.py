@@ -9,6 +9,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
+from viper.errors import ModelError
 from viper.models.loading import GGUF, LoadOptions, load_pretrained, weights_hash
 from viper_lab.recipes.gguf_weights import save_gguf
 
@@ -37,6 +38,23 @@ def test_what_is_read_is_what_was_written(
     assert float((before - after).abs().max() / before.std()) < most
     assert read.config.eos_token_id == 2 and read.config.max_position_embeddings == 128
     assert read.dtype == torch.float32
+
+
+def test_safetensors_beside_it_are_what_is_read(model: Any, tmp_path: Path) -> None:
+    model.save_pretrained(tmp_path)
+    before = weights_hash(tmp_path)
+    (tmp_path / GGUF).write_bytes(b"something else")
+    assert weights_hash(tmp_path) == before
+    read = load_pretrained(AutoModelForCausalLM, tmp_path, LoadOptions(device="cpu"))
+    assert torch.equal(read.lm_head.weight, model.lm_head.weight)
+
+
+@pytest.mark.parametrize("content", [b"", b"GGUF", b"GGUF\x03" + bytes(40), b"no such file" * 9])
+def test_a_file_that_holds_no_weights_is_one_line(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / GGUF).write_bytes(content)
+    with pytest.raises(ModelError, match="cannot be loaded") as refused:
+        load_pretrained(AutoModelForCausalLM, tmp_path, LoadOptions(device="cpu"))
+    assert "\n" not in str(refused.value)
 
 
 def test_another_file_has_another_hash(model: Any, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from random import Random
 from typing import Any
 
 import torch
-from tokenizers import AddedToken, Tokenizer
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_tokenizers
 
 from viper.errors import UsageError
 from viper.models.loading import GGUF
@@ -60,6 +60,17 @@ STORED = Path(__file__).parents[1] / "checkpoints" / "writer"
 # smaller encoding. With 12,288 of 49,152 the questions of people need 1.1 times as many tokens.
 TOKENS = 12_288
 
+# A string of a program begins with a space to the tokenizer, as every word of a question does: only
+# then has a word the same tokens in both, and a small model copies only what has.
+_OPENING = r"(?<=[(\[ +,=]['\"])"
+
+# A final s is a token of its own after three letters: "crates" then begins like "crate". It stays
+# where the singular ends otherwise, in some common words and in the variables of the programs.
+_PLURAL = (
+    r"(?<=[A-Za-z]{2}[A-RT-Za-rt-z])(?<!che|she|sse)(?<!xe|ze|ie)(?<!thi|doe)(?<!other)"
+    r"(?<!anchor|answer|always)s(?![A-Za-z_])"
+)
+
 # Further tokens of code: a program of 94 tokens then has 26.
 CODE_MERGES = 300
 
@@ -92,7 +103,7 @@ def after_first_phase(options: TrainOptions) -> tuple[Any, Tokenizer]:
     """Return the model that has learned to write programs, and its tokenizer."""
     begun = (options.work / f"{PRETRAINED_PART.name}.pt").exists()
     if STORED.is_dir() and not begun:
-        return read_weights(STORED / GGUF), load_tokenizer(STORED)
+        return read_weights(STORED / GGUF), with_words_alike(load_tokenizer(STORED))
     model, tokenizer = base_writer(options.work, options.seed)
     return train_part(model, tokenizer, options, PRETRAINED_PART), tokenizer
 
@@ -136,7 +147,7 @@ def base_writer(work: Path, seed: int, layers: Sequence[int] = LAYERS) -> tuple[
     folder = work / "base"
     if not (folder / "tokenizer.json").exists():
         model, tokenizer = read_base(gguf_file())
-        short = shortened_tokenizer(tokenizer, TOKENS)
+        short = with_words_alike(shortened_tokenizer(tokenizer, TOKENS))
         random, drawn = Random(f"code tokens {seed}"), PRETRAINED_PART.stages[0].documents
         drawn = replace(drawn, made_up_nouns=0.0, made_up_names=0.0)
         pieces = (piece for _ in range(300) for piece in document(random, drawn))
@@ -200,6 +211,21 @@ def shortened_tokenizer(tokenizer: Tokenizer, size: int) -> Tokenizer:
     return Tokenizer.from_str(json.dumps(plan))
 
 
+def with_words_alike(tokenizer: Tokenizer) -> Tokenizer:
+    """Return a tokenizer to which a word is the same in a question and in a program's string."""
+    plan = json.loads(tokenizer.to_str())
+    for token in plan["added_tokens"]:
+        token["normalized"] = not token["special"]
+    alike = Tokenizer.from_str(json.dumps(plan))
+    alike.normalizer = normalizers.Replace(Regex(_OPENING + "(?= ?[A-Za-z])"), " ")
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    plural = pre_tokenizers.Split(Regex(_PLURAL), "isolated")
+    alike.pre_tokenizer = pre_tokenizers.Sequence([plural, byte_level])
+    space = decoders.Replace(Regex(_OPENING + " (?= ?[A-Za-z])"), "")
+    alike.decoder = decoders.Sequence([decoders.ByteLevel(), space])
+    return alike
+
+
 def code_tokens(
     tokenizer: Tokenizer, programs: Iterable[str], count: int, longest: int = 12
 ) -> list[str]:
@@ -249,7 +275,7 @@ def _joined(row: Sequence[str], a: str, b: str) -> list[str]:
 def with_tokens(tokenizer: Tokenizer, tokens: Sequence[str]) -> Tokenizer:
     """Return a tokenizer that reads each of the strings as one token."""
     larger = Tokenizer.from_str(tokenizer.to_str())
-    larger.add_tokens([AddedToken(token, normalized=False, special=False) for token in tokens])
+    larger.add_tokens([AddedToken(token, normalized=True, special=False) for token in tokens])
     return larger
 
 

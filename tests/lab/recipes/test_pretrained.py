@@ -18,7 +18,13 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from viper.errors import UsageError
 from viper_lab.recipes import pretrained
 from viper_lab.recipes.optim import TrainOptions
-from viper_lab.recipes.pretrained import code_tokens, fitted, shortened_tokenizer, with_tokens
+from viper_lab.recipes.pretrained import (
+    code_tokens,
+    fitted,
+    shortened_tokenizer,
+    with_tokens,
+    with_words_alike,
+)
 from viper_lab.recipes.writer_documents import DocumentOptions, program_document
 from viper_lab.recipes.writer_tokenizer import BOS, EOS, PAD
 from viper_lab.recipes.writer_words import is_test_word, real_lexicon
@@ -72,6 +78,25 @@ def test_repeated_code_becomes_tokens_that_hold_no_noun_and_no_question(
     assert not any("ball" in token or "cube" in token for token in tokens)
     question = "how many dogs are left of the ball?"
     assert larger.encode(question).ids == tokenizer.encode(question).ids
+
+
+def test_a_word_of_a_question_is_the_same_in_a_string_of_the_program(tokenizer: Tokenizer) -> None:
+    alike = with_words_alike(with_tokens(tokenizer, code_tokens(tokenizer, PROGRAMS, 60)))
+
+    def pieces(text: str) -> list[str]:
+        return [str(alike.id_to_token(i)) for i in alike.encode(text).ids]
+
+    for question, string in (("orbs", "orb"), ("crates", "crate"), ("boxes", "boxes")):
+        asked, found = pieces(f"how many {question}?"), pieces(PROGRAM.format(noun=string))
+        copied = pieces(f" {string}")
+        places = [i for i in range(len(found)) if found[i : i + len(copied)] == copied]
+        assert places and any(asked[i : i + len(copied)] == copied for i in range(len(asked)))
+    for text in (
+        PROGRAMS[0],
+        "info.split(' hits ')[-1] + ' ' + \"the others' answers\" if a != ', ' else ''",
+        "isn't this what 'it' always does? ( 'is' it )",
+    ):
+        assert alike.decode(alike.encode(text).ids) == text
 
 
 def test_kept_layers_and_rows_are_those_of_the_base(tokenizer: Tokenizer) -> None:

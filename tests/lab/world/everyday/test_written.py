@@ -48,7 +48,7 @@ def test_texts_are_all_different() -> None:
         for samples in written_samples().values()
         for sample in samples
     ]
-    assert len(texts) > 3000 and len(set(texts)) == len(texts)
+    assert len(texts) > 5000 and len(set(texts)) == len(texts)
 
 
 def test_words_are_exchanged_alike_in_text_and_program() -> None:

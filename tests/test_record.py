@@ -69,6 +69,7 @@ TRIAL = Trial(
     seconds=1.5,
     seed=7,
     temperature=0.2,
+    logprob=-0.5,
     prompt="Write a program",
     writing=Usage(1, 2, 3, 4, 0.5),
     writing_seconds=0.25,

@@ -192,7 +192,8 @@ class Trial:
     """One run of one program: its text, its result and its thresholds.
 
     ``program`` is empty if the strategy or the language model wrote none, and for a fallback;
-    ``reply`` then holds the words that the model wrote instead.
+    ``reply`` then holds the words that the model wrote instead. ``logprob`` is the log-probability
+    of the model's text, where its backend knows it.
     ``writing`` is the cost of the requests for it, repeated ones included; it is zero if the
     previous program ran again.
     ``plan`` holds the numbered steps that the program was written from, separated by newlines.
@@ -227,6 +228,7 @@ class Trial:
     rests_on_nothing: tuple[int, ...] = ()
     sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     reply: str = ""
+    logprob: float | None = None
     answer: Answer | None = _unstored()
     value: Any = _unstored()
 

@@ -87,6 +87,7 @@ class Generation:
         program: the code of the reply as far as it can be read; not run if there is a failure.
         failure: the reason why the reply holds no program that can be run.
         request: the prompt with its plan, unless the caller wrote the program.
+        logprob: log-probability of the reply under its model, where that is known.
     """
 
     program: str
@@ -97,6 +98,7 @@ class Generation:
     seconds: float = 0.0
     failure: Failure | None = None
     request: WriterPrompt = WriterPrompt("")
+    logprob: float | None = None
 
 
 @dataclass
@@ -113,7 +115,7 @@ class Attempts:
 
     failed: dict[str, Trial] = field(default_factory=dict)
     answered: dict[str, Trial] = field(default_factory=dict)
-    replies: dict[tuple[Any, ...], tuple[str, Failure | None]] = field(default_factory=dict)
+    replies: dict[tuple[Any, ...], Generation] = field(default_factory=dict)
     count: int = 0
     request: WriterPrompt = WriterPrompt("")
 
@@ -238,21 +240,21 @@ def write_program(
             request = prompter(components, context, number, told)
         elif draw:
             sampling = raise_temperature(sampling)
-        program, failure = _reply(components, context, attempts, request.prompt, sampling)
+        written = _reply(components, context, attempts, request.prompt, sampling)
+        program = written.program
         seen = attempts.failed.get(program)
         if seen is None or (settings.on_misfit == "ask" and is_misfit(seen)):
             break  # a program that is insisted on may answer
     attempts.request = request
     correction = "self_debug_feedback" if told else "self_debug"
-    return Generation(
-        program,
-        correction if attempt else "first",
-        sampling.seed,
-        sampling.temperature,
-        context.usage.since(before),
-        time.perf_counter() - started,
-        failure,
-        request,
+    return replace(
+        written,
+        correction=correction if attempt else "first",
+        seed=sampling.seed,
+        temperature=sampling.temperature,
+        usage=context.usage.since(before),
+        seconds=time.perf_counter() - started,
+        request=request,
     )
 
 
@@ -262,7 +264,7 @@ def _reply(
     attempts: Attempts,
     prompt: Prompt,
     sampling: Sampling,
-) -> tuple[str, Failure | None]:
+) -> Generation:
     """Return the program of a reply as far as it can be read, and why it cannot be run, if so."""
     key = as_text(prompt), sampling.temperature, sampling.seed if sampling.temperature else 0
     if key not in attempts.replies:
@@ -277,7 +279,7 @@ def _reply(
                     program = without_reasoning(reply.text).strip()
             else:
                 program = read
-        attempts.replies[key] = program, failure
+        attempts.replies[key] = Generation(program, failure=failure, logprob=reply.logprob)
     return attempts.replies[key]
 
 
@@ -433,6 +435,7 @@ def run_once(
         ),
         seed=generation.seed,
         temperature=generation.temperature,
+        logprob=generation.logprob,
         prompt=as_text(request.prompt),
         writing=generation.usage,
         writing_seconds=round(generation.seconds, 4),

@@ -118,6 +118,28 @@ def test_scores_are_mean_log_likelihoods(llm: TransformersLLM, model_folder: Pat
     assert llm.score(prompt, []) == []
 
 
+@pytest.mark.parametrize("temperature", [0.0, 0.7])
+def test_a_completion_has_the_log_probability_of_its_tokens(
+    llm: TransformersLLM, monkeypatch: pytest.MonkeyPatch, temperature: float
+) -> None:
+    decoded: list[Any] = []
+    decode = llm._decoder.decode
+    monkeypatch.setattr(
+        llm._decoder,
+        "decode",
+        lambda rows, sampling: decoded.extend(rows) or decode(rows, sampling),
+    )
+    sampling = Sampling(temperature=temperature, seed=3, max_tokens=12, n=2)
+    found = [each for group in llm.generate(PROMPTS, sampling) for each in group]
+    for completion, row in zip(found, decoded, strict=True):
+        start = len(row.prefill.ids)
+        ids = torch.tensor([[*row.prefill.ids, *row.output]])
+        with torch.no_grad():
+            logs = llm._model(input_ids=ids).logits[0].log_softmax(-1)
+        steps = [float(logs[i - 1, ids[0, i]]) for i in range(start, ids.shape[1])]
+        assert completion.logprob == pytest.approx(sum(steps), abs=1e-3)
+
+
 def test_a_prompt_that_fills_the_context_is_refused(llm: TransformersLLM) -> None:
     with pytest.raises(UsageError, match="holds 256"):
         llm.generate(["cube dax " * 200], Sampling())

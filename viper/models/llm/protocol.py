@@ -30,6 +30,7 @@ class Completion:
             the charge. 0 for a repeated or cached completion, None if no price is known.
         first_logprobs: log-probability of the likeliest first tokens, if the server reports them.
         cached_tokens: tokens of the prompt that the server had kept from earlier requests.
+        logprob: log-probability of the whole text, where the backend knows it.
     """
 
     text: str
@@ -39,6 +40,7 @@ class Completion:
     cost_usd: float | None = None
     first_logprobs: Mapping[str, float] | None = None
     cached_tokens: int = 0
+    logprob: float | None = None
 
 
 @dataclass(frozen=True)

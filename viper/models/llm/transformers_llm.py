@@ -100,7 +100,8 @@ class TransformersLLM(LocalModel):
             text = str(self._tokenizer.decode(row.output, skip_special_tokens=True))
             cut = self._prompts.opened + cut_at_stop(text, sampling.stop)
             reason = "stop" if row.stopped else "length"
-            done.append(Completion(cut, len(row.prefill.ids), len(row.output), reason))
+            counts = len(row.prefill.ids), len(row.output)
+            done.append(Completion(cut, *counts, reason, logprob=row.logprob))
         return [done[i : i + sampling.n] for i in range(0, len(done), sampling.n)]
 
     def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:

@@ -88,6 +88,7 @@ class Row:
         room: maximum number of its tokens.
         generator: draws its tokens, on the device of the logits; None takes the likeliest.
         stopped: True if the text has ended by itself.
+        logprob: log-probability of the output.
     """
 
     prefill: Prefill
@@ -95,6 +96,7 @@ class Row:
     generator: torch.Generator | None
     output: list[int] = field(default_factory=list)
     stopped: bool = False
+    logprob: float = 0.0
 
     @property
     def over(self) -> bool:
@@ -159,8 +161,8 @@ class Decoder:
             for index, row in enumerate(live):
                 # Append the chosen tokens, up to the first wrong guess.
                 for column, guessed in enumerate([*guesses[index], None]):
-                    token = chosen(index, column, row.generator)
-                    self._write(row, token, sampling.stop)
+                    token, logprob = chosen(index, column, row.generator)
+                    self._write(row, token, logprob, sampling.stop)
                     if row.over:
                         self._recent.append(row.output)
                         break
@@ -197,7 +199,7 @@ class Decoder:
         while True:
             chosen = _chooser(logits[:, None], sampling.temperature)
             for index, row in enumerate(live):
-                self._write(row, chosen(index, 0, row.generator), sampling.stop)
+                self._write(row, *chosen(index, 0, row.generator), sampling.stop)
             going = [index for index, row in enumerate(live) if not row.over]
             if not going:
                 return
@@ -213,7 +215,8 @@ class Decoder:
             logits, cache = self._reader.forward(tokens, cache, length, mask=mask, positions=places)
             logits, length = logits[:, -1], length + 1
 
-    def _write(self, row: Row, token: int, stop: Sequence[str]) -> None:
+    def _write(self, row: Row, token: int, logprob: float, stop: Sequence[str]) -> None:
+        row.logprob += logprob
         if token in self._stop_ids:
             row.stopped = True
             return
@@ -225,16 +228,21 @@ class Decoder:
 
 def _chooser(
     logits: Tensor, temperature: float
-) -> Callable[[int, int, torch.Generator | None], int]:
+) -> Callable[[int, int, torch.Generator | None], tuple[int, float]]:
     """Return a function from row, column and generator to the likeliest token, or a random one.
 
-    The logits are ``[rows, columns, vocabulary]``.
+    With the token comes its log-probability. The logits are ``[rows, columns, vocabulary]``.
     """
+    scale = logits.logsumexp(-1)
     if temperature <= 0:
-        best: list[list[int]] = logits.argmax(-1).tolist()
-        return lambda row, column, _: best[row][column]
+        top, best = logits.max(-1)
+        ids, logprobs = best.tolist(), (top - scale).tolist()
+        return lambda row, column, _: (ids[row][column], logprobs[row][column])
     # They stay on the model's device: copying all of them would take longer than the pass.
     weights = torch.softmax(logits / temperature, -1)
-    return lambda row, column, generator: int(
-        torch.multinomial(weights[row, column], 1, generator=generator)
-    )
+
+    def drawn(row: int, column: int, generator: torch.Generator | None) -> tuple[int, float]:
+        token = int(torch.multinomial(weights[row, column], 1, generator=generator))
+        return token, float(logits[row, column, token] - scale[row, column])
+
+    return drawn

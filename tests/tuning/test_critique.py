@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from viper.prompting.reflection import fault_line
 from viper.record import RecordError, record_from_json
 from viper.schema import to_json
 from viper.strategies.critique import Critique, CritiqueError
 from viper.tuning.language_reflector import parse_critique, parse_fault
+from viper_lab.faults.cases import fault_line
 
 TOOLS = {0: "find", 1: "compute_depth", 2: "find", 3: "simple_query"}
 

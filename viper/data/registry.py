@@ -126,11 +126,3 @@ def choose(samples: Sequence[Sample], limit: int | None, seed: int) -> list[Samp
 
     ranked = sorted(range(len(samples)), key=rank)
     return [samples[index] for index in sorted(ranked[: max(0, limit)])]
-
-
-def is_held_back(picture_id: int | str) -> bool:
-    """Return whether a picture is one of the third that judges and that nothing is learned from.
-
-    Depends on the picture's id in its annotation file alone: SHA-256, a multiple of 3.
-    """
-    return int.from_bytes(hashlib.sha256(str(picture_id).encode()).digest()) % 3 == 0

@@ -209,7 +209,7 @@ def explore_prompt(
         is_last: state that no turn will follow.
         hint: the right answer in one line, to generate workflows for training.
         listing: the form in which chat prompts print the API, and facts about the models.
-        examples: solved queries, as :func:`solved_text` gives them; they stand before the query.
+        examples: solved queries with their turns, as text; they stand before the query.
     """
     if style == "compact":
         opening = compact_opening(query.text, query.options, captions, hint)
@@ -292,13 +292,6 @@ def compact_opening(
     lines = "".join(f"# caption: {_escape_tags(one_line(caption))}\n" for caption in captions)
     hint_line = f"# answer: {one_line(hint)}\n" if hint else ""
     return f"# question: {one_line(question)}\n{options_line(options)}{lines}{hint_line}"
-
-
-def solved_text(query: Query, captions: Sequence[str], steps: Sequence[Step], style: str) -> str:
-    """Return a query with all its turns, as an example in the prompts of other queries."""
-    opening = compact_opening(query.text, query.options, captions)
-    opening = opening if style == "compact" else f"Solved before. {asked(query, captions)}"
-    return f"{opening}{''.join(map(step_text, steps))}\n"
 
 
 def step_text(step: Step) -> str:

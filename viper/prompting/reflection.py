@@ -92,16 +92,6 @@ def build_fault_prompt(reflection: Reflection) -> str:
     return "\n".join([*lines, FAULT])
 
 
-def fault_line(location: str, step: int | None = None, desired: str = "") -> str:
-    """Return the right continuation of ``# fault:``, with the end of its line.
-
-    Args:
-        location: ``program``, ``plan``, ``none`` or the name of a tool.
-    """
-    where = location if step is None else f"{step} {location}"
-    return f" {where}{f': {one_line(desired)}' if desired else ''}{END_OF_FAULT}"
-
-
 def _fill(name: str, reflection: Reflection, **steps: str) -> str:
     options = "".join(f"- {one_line(option)}\n" for option in reflection.options)
     feedback = [f"The right answer: {reflection.desired}"] if reflection.desired else []

@@ -334,7 +334,7 @@ _FAULT = re.compile(r"^\W*(?:(?P<step>\d{1,4})\s+)?(?P<name>\w+)\s*(?::\s*(?P<de
 def parse_fault(text: str, tools: Mapping[int, str]) -> Critique:
     """Parse the critique that a small writer appended after ``# fault:``.
 
-    See :func:`viper.prompting.reflection.fault_line`.
+    As ``3 find: red cube``, ``find`` or ``program``.
 
     Raises:
         CritiqueError: the text has another form, or names a call that the run did not make.

@@ -16,7 +16,7 @@ Kinds of question (group ``query_type``), all with exact truth:
   but its own.
 
 A category with the box of a group (``iscrowd``) is left out of its picture: its number is unknown.
-Splits: ``all``, ``rest`` and ``held`` (the third that :func:`viper.data.registry.is_held_back`
+Splits: ``all``, ``rest`` and ``held`` (the third that :func:`.held_back.is_held_back`
 keeps for judging), each also by kind: ``rest:count``. The id of a sample is
 ``PICTURE-KIND-CATEGORY…``, its cluster the picture.
 
@@ -35,13 +35,13 @@ from typing import Any
 
 from viper.data.coco_file import CocoFile
 from viper.data.layout import OfficialSet, first_there, of_files
-from viper.data.registry import is_held_back
 from viper.data.sample import Sample
 from viper.data.source import SourceFile
 from viper.models.media import read_picture
 from viper.models.vision.colors import COLORS, color_chances
 from viper.schema import PixelBox
 from viper.tools.crops import clip_box
+from viper_lab.datasets.held_back import is_held_back
 
 ORIGIN = "https://cocodataset.org/#download (2017 Train/Val annotations)"
 PICTURES = "https://cocodataset.org/#download (2017 Train and Val images)"

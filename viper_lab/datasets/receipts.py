@@ -2,7 +2,7 @@
 
 Files: a picture ``N.jpg`` and its fields ``N.json`` (``company``, ``date``, ``address``,
 ``total``) for each receipt; the lines of text in ``N.csv`` are not read. The splits are ``held``,
-the third that judges, ``rest`` and ``all``, by :func:`viper.data.registry.is_held_back` of N.
+the third that judges, ``rest`` and ``all``, by :func:`.held_back.is_held_back` of N.
 
 Source: Huang et al. 2019, ICDAR 2019 SROIE, task 3.
 """
@@ -14,13 +14,13 @@ from pathlib import Path
 
 from viper.api.written import field_types, typed
 from viper.data.layout import OfficialSet, of_files
-from viper.data.registry import is_held_back
 from viper.data.sample import Sample
 from viper.data.source import Record, SourceFile
 from viper.evaluate.intervals import ratio
 from viper.evaluate.metrics.accuracy import answer_correct
 from viper.evaluate.metrics.figures import Figures, clusters, figures_of, mean_of, scores
 from viper.evaluate.sample_result import Prediction, SampleResult, Score
+from viper_lab.datasets.held_back import is_held_back
 
 ORIGIN = "https://rrc.cvc.uab.es/?ch=13"
 

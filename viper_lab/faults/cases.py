@@ -3,7 +3,7 @@
 Canonical programs about scenes and clips of a split run with real tools. Each gets several faults,
 of tools and of programs. A case is the prompt of a small writer
 (:func:`viper.tuning.language_reflector.compact_prompt`) and its target
-(:func:`viper.prompting.reflection.fault_line`). A case takes some tenths of a second, so cases are
+(:func:`fault_line`). A case takes some tenths of a second, so cases are
 stored in files of JSON lines, called shards. A shard is written completely or not at all.
 """
 
@@ -17,7 +17,8 @@ from random import Random
 
 from viper.errors import DataError
 from viper.models.media import media_from
-from viper.prompting.reflection import fault_line
+from viper.prompting.compact import one_line
+from viper.prompting.reflection import END_OF_FAULT
 from viper.record import record_from_json
 from viper.schema import to_json
 from viper.strategies.base import Components
@@ -85,6 +86,16 @@ def fault_cases(
                 prompts.add(prompt)
                 target = target_of(fault.truth)
                 yield fault, FaultCase(sample.family, sort, fault.kind, prompt, target)
+
+
+def fault_line(location: str, step: int | None = None, desired: str = "") -> str:
+    """Return the right continuation of ``# fault:``, with the end of its line.
+
+    Args:
+        location: ``program``, ``plan``, ``none`` or the name of a tool.
+    """
+    where = location if step is None else f"{step} {location}"
+    return f" {where}{f': {one_line(desired)}' if desired else ''}{END_OF_FAULT}"
 
 
 def target_of(truth: Critique) -> str:

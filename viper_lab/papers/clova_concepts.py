@@ -1,6 +1,6 @@
 """Concepts of an annotation file in COCO's form: questions about its pictures, and the detector.
 
-A third of the pictures, by a hash of the picture's id (:func:`viper.data.registry.is_held_back`),
+A third of the pictures, by a hash of the picture's id (`datasets.held_back`),
 judges; nothing is learned from it. `Concepts.questions` writes a file of questions about each part,
 with answers from the boxes, which any command takes as a data set. `Concepts.detector` teaches the
 detector every concept directly and asks it before and after.
@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from viper.agreement import match_tags
-from viper.data.registry import is_held_back
 from viper.data.source import SourceFile
 from viper.errors import DataError, UsageError
 from viper.models.media import media_from
@@ -33,6 +32,7 @@ from viper.tuning.lvis import CocoStore
 from viper.tuning.soft_prompts.base import TunerOptions
 from viper.tuning.tool_training import ToolTrainer
 from viper.tuning.training_data import MOST_SAMPLES, AnnotatedPicture
+from viper_lab.datasets.held_back import is_held_back
 from viper_lab.papers.clova_tools import ToolOutcome
 from viper_lab.papers.method_runner import MethodRunner, Subject
 from viper_lab.scores.concepts.measurement import ToolAnswer, whole

@@ -24,7 +24,7 @@ from viper.models.llm.prompt_tokens import PromptTokens
 from viper.models.llm.transformers_llm import TransformersLLM
 from viper.models.llm.wrapped import BATCH, GatheredLLM
 from viper.models.loading import load_processor
-from viper.prompting.exploring import explore_prompt, solved_text
+from viper.prompting.exploring import Step, asked, compact_opening, explore_prompt, step_text
 from viper.reasoner import Reasoner, RunOptions
 from viper.schema import Query
 from viper.storage.files import write_file
@@ -348,3 +348,10 @@ def steps_of(steps: int, texts: Sequence[MaskedWorkflow], style: str) -> int:
     first = sum(text.is_first for text in texts)
     rows = len({text.workflow for text in texts}) if style == "compact" else len(texts)
     return round(steps * min(MOST_STEPS, rows / first)) if first else steps
+
+
+def solved_text(query: Query, captions: Sequence[str], steps: Sequence[Step], style: str) -> str:
+    """Return a query with all its turns, as an example in the prompts of other queries."""
+    opening = compact_opening(query.text, query.options, captions)
+    opening = opening if style == "compact" else f"Solved before. {asked(query, captions)}"
+    return f"{opening}{''.join(map(step_text, steps))}\n"

@@ -15,7 +15,6 @@ from contextlib import closing
 import numpy as np
 
 from viper.data.coco_file import CocoFile
-from viper.data.registry import is_held_back
 from viper.data.source import SourceFile
 from viper.errors import DataError
 from viper.evaluate.intervals import OverSeeds, mean, paired
@@ -24,6 +23,7 @@ from viper.models.vision.boxes import overlaps
 from viper.sandbox import Ref
 from viper.schema import Box, PixelBox
 from viper.tools.toolbox import Toolbox
+from viper_lab.datasets.held_back import is_held_back
 from viper_lab.papers.result import Claim, Gain, TableCell
 from viper_lab.photographs.job import Measured, PhotographJob
 

@@ -2,7 +2,7 @@
 
 The lines of text are read by RapidOCR, which takes seconds a receipt, and stored in
 ``out/receipts/lines.jsonl``. The shipped program of task ``extract`` then runs on them. Its rules
-were chosen on the receipts that :func:`viper.data.registry.is_held_back` does not hold back.
+were chosen on the receipts that `datasets.held_back` does not hold back.
 
 Wrong totals are planted in the lines of the data set (``N.csv``), which have no misread letters:
 in receipts whose printed amounts fix the true total by at least one sum.
@@ -19,7 +19,6 @@ from random import Random
 from typing import Any
 
 from viper.api.written import amounts_in, typed
-from viper.data.registry import is_held_back
 from viper.data.sample import DatasetSpec, Sample
 from viper.evaluate.intervals import Estimate, over_seeds, proportion
 from viper.evaluate.sample_result import Prediction, SampleResult
@@ -29,6 +28,7 @@ from viper.models.vision.roles import Pixels, TextLine
 from viper.profiles import load_profile
 from viper.reasoner import Reasoner, RunOptions
 from viper.strategies.base import Components
+from viper_lab.datasets.held_back import is_held_back
 from viper_lab.datasets.receipts import RECEIPTS, Extraction
 from viper_lab.papers.result import Claim, TableCell, in_percent
 from viper_lab.photographs.job import Measured, PhotographJob

@@ -10,8 +10,8 @@ import pytest
 
 from tests.commands.test_bad_input import viper
 from tests.tuning.test_coco_store import coco
-from viper.data.registry import is_held_back
 from viper.models.vision.prompt_pool import PromptPool
+from viper_lab.datasets.held_back import is_held_back
 from viper_lab.world.annotated import WorldStore
 from viper_lab.world.found import WorldPictureSearch
 

@@ -13,11 +13,11 @@ from PIL import Image
 
 from tests.data import miniature
 from tests.evaluate.official import real
-from viper.data.registry import is_held_back
 from viper.data.sample import Sample
 from viper.evaluate.metrics import metric
 from viper.evaluate.sample_result import Prediction
 from viper_lab.datasets.coco import plural
+from viper_lab.datasets.held_back import is_held_back
 
 Read = Callable[..., list[Sample]]
 

@@ -9,9 +9,9 @@ import pytest
 
 from tests.data import miniature
 from tests.evaluate.official import real
-from viper.data.registry import is_held_back
 from viper.data.sample import DatasetSpec
 from viper.errors import DataError
+from viper_lab.datasets.held_back import is_held_back
 from viper_lab.datasets.receipts import FIELDS, RECEIPTS
 
 

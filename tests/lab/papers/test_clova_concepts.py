@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from tests.tuning.test_coco_store import coco
-from viper.data.registry import data_set, is_held_back
+from viper.data.registry import data_set
 from viper.data.sample import DatasetSpec
 from viper.errors import UsageError
+from viper_lab.datasets.held_back import is_held_back
 from viper_lab.papers.clova_concepts import Concepts
 
 NUMBERS = range(1, 31)

@@ -14,8 +14,8 @@ from PIL import Image
 from tests.evaluate.official import real
 from tests.strategies.bench import Bench
 from tests.tools.test_alike import SPOTS, around, smear
-from viper.data.registry import is_held_back
 from viper.errors import DataError
+from viper_lab.datasets.held_back import is_held_back
 from viper_lab.photographs.cells import DEVELOPMENT_MEAN, _measured, marked, measure
 from viper_lab.photographs.job import PhotographJob
 

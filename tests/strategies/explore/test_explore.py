@@ -12,11 +12,12 @@ import pytest
 
 from tests.strategies.bench import Bench, picture
 from viper.errors import PromptTooLongError, UsageError
-from viper.prompting.exploring import Action, Step, solved_text
+from viper.prompting.exploring import Action, Step
 from viper.record import record_from_json, result_record
 from viper.run_result import RunResult
 from viper.schema import Query, Trace, to_json
 from viper.strategies.explore.strategy import MAX_UNREADABLE, ExploreStrategy
+from viper_lab.papers.dwim_study import solved_text
 
 COUNT = "<code>cubes = image_patch.find('cube')\nlen(cubes)"
 STORE = "<code>final_answer = len(cubes)"

@@ -403,7 +403,7 @@ class Reasoner:
 
     def _check_risk(self, settings: RunSettings, strategy: str) -> None:
         if settings.abstain:
-            mode = mode_of(verify=settings.verify, checks=settings.checks)
+            mode = mode_of(strategy, verify=settings.verify, checks=settings.checks)
             check_risk(self.components.confidence, strategy, mode, settings.abstain)
 
     def _result(
@@ -472,7 +472,7 @@ class Reasoner:
             turns=parts.pop("turns", ()),
             parts=parts,
         )
-        mode = mode_of(verify=verified, checks=settings.checks)
+        mode = mode_of(trace.strategy, verify=verified, checks=settings.checks)
         trace = judged(trace, self.components.confidence, mode=mode, risk=settings.abstain)
         value = None
         if answering is not None and trace.answer is not None:

@@ -55,6 +55,21 @@ def test_samples_are_answered_once_and_the_profile_gives_their_share(bench: Cali
     assert read_profile(str(bench.out)).confidence["plain"] == confidence
 
 
+def test_a_stored_run_of_another_strategy_calibrates_that_strategy(bench: Calibrate) -> None:
+    run = bench.folder / "run"
+    ran = ["eval", bench.set, "--profile", bench.profile, "--strategy", "vqa", "--out", run]
+    code, _, err = viper(bench.capsys, *map(str, ran))
+    assert code == 0, err
+    code, out, err = viper(bench.capsys, *bench.line("--from", run))
+    assert code == 0 and out.startswith("vqa, 60 answers, held out:"), err
+    assert set(read_profile(str(bench.out)).confidence) == {"vqa"}
+    with Reasoner(load_profile(str(bench.out))) as reasoner:
+        picture = bench.folder / "set/pictures/0.png"
+        for strategy, is_known in (("vqa", True), ("program", False)):
+            answer = reasoner.run(picture, "what color is thing 1?", strategy=strategy).answer
+            assert answer is not None and (answer.confidence is not None) == is_known
+
+
 def test_a_profile_without_a_writer_is_calibrated_by_given_programs(bench: Calibrate) -> None:
     bench.profile.write_text(bench.profile.read_text().replace(":Writer", ":Missing"))
     programs = bench.folder / "programs"

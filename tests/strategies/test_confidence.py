@@ -44,8 +44,17 @@ def test_nothing_is_known_of_other_tasks_other_pictures_and_other_strategies() -
     unknown = replace(known, warnings=(RunWarning("unknown_words", "."),))
     assert PLAIN.of(unknown) is None
     assert Confidence({**WEIGHTS, "warning:unknown_words": -1.0}).of(unknown) == 0.7311
-    other = judged(replace(known, strategy="seek"), {"plain": PLAIN}, mode="plain", risk=0)
-    assert other.answer is not None and other.answer.confidence is None
+
+
+def test_another_strategy_has_a_calibration_of_its_own_name() -> None:
+    for calibrations, confidence in (({"plain": PLAIN}, None), ({"explore": PLAIN}, 0.8808)):
+        with Bench(
+            ["<code>\nfinal_answer = 2\n</code>", "<done></done>"],
+            parts={"confidence": calibrations},
+            prompt_style="chat",
+        ) as bench:
+            answer = bench.reasoner.run(picture(), "how many?", strategy="explore").answer
+            assert answer is not None and answer.confidence == confidence
 
 
 def test_features_are_facts_of_checks_votes_trials_and_scores() -> None:
@@ -58,6 +67,15 @@ def test_features_are_facts_of_checks_votes_trials_and_scores() -> None:
     values = features(replace(trace(), checks=checks, votes=(("a", 3), ("b", 1))))
     assert values["failed:mirrored"] == 1 and "failed:brighter" not in values
     assert (values["differs"], values["dissent"]) == (0.5, 0.25)
+
+
+def test_a_program_that_its_writer_finds_unlikely_is_unsure() -> None:
+    def unsure(logprob: float | None) -> float | None:
+        known = trace()
+        answering = replace(known.trials[0], logprob=logprob)
+        return features(replace(known, trials=(answering,))).get("unsure")
+
+    assert (unsure(-0.25), unsure(-90.0), unsure(None)) == (0.25, 4.0, None)
 
 
 def test_candidates_near_their_threshold_are_doubtful() -> None:

@@ -72,25 +72,6 @@ def test_the_model_of_a_strategy_may_know_other_pictures(gray: Domain) -> None:
     assert kinds(programmed.warnings) == ["unlike_training_pictures", "unknown_words"]
 
 
-def test_a_profile_may_doubt_a_model_that_acts(gray: Domain) -> None:
-    parts = {"sees": frozenset({"llm"}), "doubts": {"looker": "It is small."}}
-    with Bench(["The answer is red.", LOOKING], parts=parts, prompt_style="chat") as bench:
-        bench.llm.sees_pictures = True
-        looked = bench.reasoner.run(picture(), "what color is the dog?", strategy="look")
-        programmed = bench.reasoner.run(picture(), "what color is the dog?", strategy="program")
-    assert [(w.kind, w.text) for w in looked.warnings] == [("weak_model", "It is small.")]
-    assert programmed.warnings == ()
-
-
-def test_a_profile_with_an_agent_of_its_own_inherits_no_doubt(tmp_path: Path) -> None:
-    path = tmp_path / "own.toml"
-    path.write_text(
-        'extends = "embedded"\n[explorer]\nbackend = "openai"\nmodel = "m"\n', encoding="utf-8"
-    )
-    assert load_profile("embedded").document.models["explorer"].doubt
-    assert not load_profile(str(path)).document.models["explorer"].doubt
-
-
 @pytest.mark.parametrize("many", [False, True])
 def test_a_program_that_leaves_pictures_out_is_told(many: bool) -> None:
     looks = "[ImagePatch(each).find('cube') for each in image_list]"

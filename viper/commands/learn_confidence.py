@@ -94,7 +94,7 @@ def confidence(options: ConfidenceOptions, name: str | None) -> None:
         work = options.work or out.with_name(f"{out.name}.answers")
         document = to_json(profile.document)
         with closing(profile.components()) as components, hint_to_go_on():
-            usual = mode_of(verify=False, checks=profile.document.run.checks)
+            usual = mode_of(PROGRAM, verify=False, checks=profile.document.run.checks)
             usual_modes = (usual,) if options.programs else (usual, VERIFIED)
             for mode in dict.fromkeys(options.modes or usual_modes):
                 folders.append(work / mode)
@@ -106,7 +106,8 @@ def confidence(options: ConfidenceOptions, name: str | None) -> None:
     for folder in folders:
         store = RunStore.read(folder)
         of_run = store.manifest.settings
-        mode = mode_of(verify=bool(of_run.get("verify")), checks=bool(of_run.get("checks")))
+        flags = {name: bool(of_run.get(name)) for name in ("verify", "checks")}
+        mode = mode_of(store.manifest.strategy, **flags)
         answers.setdefault(mode, []).extend(labelled_answers(store))
     fitted: dict[str, Confidence] = {}
     report = {}

@@ -57,7 +57,6 @@ class BackendChoice:
         style: style of the prompts for a language model other than the program writer, one of
             :data:`viper.schema.PROMPT_STYLES`.
         sees: whether the prompts of a language model contain the pictures of the query.
-        doubt: sentence that goes with every answer of a strategy whose model this is.
     """
 
     backend: str
@@ -66,7 +65,6 @@ class BackendChoice:
     cache: bool = False
     style: PromptStyle = "chat"
     sees: bool = False
-    doubt: str = ""
 
 
 @dataclass(frozen=True)
@@ -233,6 +231,7 @@ def document_of(path: Path, values: Mapping[str, Any]) -> ProfileDocument:
         raise RecordError(
             ("run", "strategy"), str(UnknownNameError("strategy", str(name), strategy_names()))
         )
+    _table(tables["confidence"], ("confidence",), (*CALIBRATIONS, *strategy_names()))
     _record(LoadOptions, tables["load"], "load")
     resource_values = {name: run.pop(name) for name in resources if name in run}
     # Settings of a strategy are in its own table of [run] or among the others.
@@ -258,9 +257,7 @@ def document_of(path: Path, values: Mapping[str, Any]) -> ProfileDocument:
             if name in values
         },
         roles={
-            role: _choice(
-                path, value, "roles", role, cache=False, style="chat", sees=False, doubt=""
-            )
+            role: _choice(path, value, "roles", role, cache=False, style="chat", sees=False)
             for role, value in roles.items()
         },
         tools=_record(
@@ -279,7 +276,7 @@ def document_of(path: Path, values: Mapping[str, Any]) -> ProfileDocument:
         domain=_record(DomainFiles, tables["domain"], "domain") if tables["domain"] else None,
         confidence={
             name: _record(Confidence, value, "confidence", name)
-            for name, value in _table(tables["confidence"], ("confidence",), CALIBRATIONS).items()
+            for name, value in tables["confidence"].items()
         },
         path=path,
     )

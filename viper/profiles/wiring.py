@@ -103,7 +103,6 @@ class Profile(ModelChoices):
             demonstrations=pool,
             styles={role: choice.style for role, choice in document.models.items()},
             sees=frozenset(role for role, choice in document.models.items() if choice.sees),
-            doubts={role: each.doubt for role, each in document.models.items() if each.doubt},
         )
 
     def library(self) -> Library:

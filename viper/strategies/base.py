@@ -44,7 +44,6 @@ class Components:
         styles: style of the prompts by role; ``chat`` if a role has none. The style of ``llm`` is
             that of the settings.
         sees: roles of the language models whose prompts hold the query's pictures.
-        doubts: by role of a language model, a sentence that goes with its answers.
         facts: what the profile says about its models, for chat prompts.
         domain: words and pictures that the models know, if the profile declares them.
         exact_inputs: name of the exact inputs for verification; see
@@ -72,7 +71,6 @@ class Components:
     demonstrations: ExampleStore = field(default_factory=NoExamples)
     styles: Mapping[str, str] = field(default_factory=dict)
     sees: frozenset[str] = frozenset()
-    doubts: Mapping[str, str] = field(default_factory=dict)
     facts: str = ""
     domain: Domain | None = None
     exact_inputs: str = ""

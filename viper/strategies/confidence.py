@@ -22,12 +22,12 @@ from viper.agreement import normalise_answer
 from viper.errors import UsageError
 from viper.schema import Answer, Failure, Trace, Trial
 
-# The strategies whose answers are calibrated: ``viper learn confidence`` runs them, and the
+# The strategies that ``viper learn confidence`` runs and whose answers share calibrations; the
 # features count their trials and votes. ``exec`` runs a program of the user.
 STRATEGIES = PROGRAM, EXEC = "program", "exec"
 
 # Names of the calibrations in a profile: of runs without and with verification, and of runs with
-# agreement checks (setting ``checks``).
+# agreement checks (setting ``checks``). Another strategy has one of its own name.
 CALIBRATIONS = PLAIN, VERIFIED, CHECKED = "plain", "verified", "checked"
 
 # Kind of the warning about a program that never looked: its answer may be right, but nothing in the
@@ -47,7 +47,7 @@ _SORTS = frozenset({GIVEN, "warning:unknown_words"})
 
 # Longer histories are too rare in labelled samples for a weight of their own.
 _MOST_RERUNS = 3
-# Most doubtful candidates that count, so that a crowded picture cannot outweigh all other facts.
+# Most that doubtful candidates count, or an unlikely program: no fact may outweigh all others.
 _ROOM = 4.0
 
 # Greater numbers are no counts, and thousands of digits have no finite logarithm.
@@ -111,8 +111,10 @@ class Confidence:
         return limit
 
 
-def mode_of(*, verify: bool, checks: bool) -> str:
-    """Return the name of the calibration of runs with these settings."""
+def mode_of(strategy: str, *, verify: bool, checks: bool) -> str:
+    """Return the name of the calibration of runs of a strategy with these settings."""
+    if strategy not in STRATEGIES:
+        return strategy
     return VERIFIED if verify else CHECKED if checks else PLAIN
 
 
@@ -124,7 +126,7 @@ def check_risk(
     Raises:
         UsageError: it does not.
     """
-    if strategy not in STRATEGIES:
+    if strategy not in {*STRATEGIES, *calibrations}:
         raise UsageError(f"abstain needs strategy {PROGRAM}, whose answers have a confidence")
     own = calibrations.get(mode, Confidence())
     if all(each.limit(risk) is None for each in (own, *own.kinds.values())):
@@ -146,7 +148,7 @@ def judged(
         risk: largest expected error of the answers given; 0 gives all.
     """
     calibration = calibrations.get(mode)
-    if trace.answer is None or trace.strategy not in STRATEGIES or calibration is None:
+    if trace.answer is None or calibration is None:
         return trace
     calibration = calibration.about(trace.answer)
     confidence = calibration.of(trace)
@@ -188,7 +190,8 @@ def features(trace: Trace) -> dict[str, float]:
     ``task:…``, ``warning:…``, ``failed:…`` (a check by its name) and ``given`` (a program of the
     user) are 1. ``reruns`` counts trials before the answer. ``dissent`` is the share of votes for
     other answers, and ``differs`` that of exact inputs on which the program differs from most
-    candidates. ``count`` is the logarithm of an answer that is a number.
+    candidates. ``count`` is the logarithm of an answer that is a number, and ``unsure`` minus that
+    of the program's probability under its writer.
 
     Of the candidates that a threshold judged, in log-odds: ``doubtful`` measures those near it,
     each by at most 1. Where one was accepted, ``weakest`` is by how much the last one passed, and
@@ -213,6 +216,8 @@ def features(trace: Trace) -> dict[str, float]:
         values["count"] = math.log(min(_MOST_COUNTED, max(1.0, number)))
     if trace.answering is None:
         return values
+    if (logprob := trace.answering.logprob) is not None:
+        values["unsure"] = min(_ROOM, -logprob)
     calls = _gaps(trace.answering)
     gaps = [gap for call in calls for gap in call]
     values["doubtful"] = min(_ROOM, sum(math.exp(-abs(gap)) for gap in gaps))

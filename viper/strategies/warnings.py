@@ -87,8 +87,6 @@ def warnings_of(
     if answering.program and not looked_at:
         text = "No tool looked at the picture or video; the answer is what the model wrote."
         warnings.append(RunWarning(UNSUPPORTED, text))
-    if doubt := components.doubts.get(model_role(strategy)):
-        warnings.append(RunWarning("weak_model", doubt))
     if fallback is not None:
         text = f"Every trial failed; the fallback {fallback} answered."
         warnings.append(RunWarning("fallback", text, {"fallback": fallback}))

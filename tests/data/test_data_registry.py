@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from viper.data.nlvr import NLVR
-from viper.data.registry import DATASETS, choose, data_set, is_held_back
+from viper.data.registry import DATASETS, choose, data_set
 from viper.data.sample import DataSet, DatasetSpec, Finding, Sample
 from viper.errors import DataError, UnknownNameError
 from viper.plugins import offered
@@ -91,12 +91,6 @@ def test_chosen_is_the_same_on_every_machine() -> None:
     run = [sys.executable, "-c", code]
     found = subprocess.run(run, check=True, capture_output=True, text=True).stdout
     assert found.strip() == str(known)
-
-
-def test_a_third_is_held_back_by_the_id_alone_and_always_the_same() -> None:
-    held = [number for number in range(3_000) if is_held_back(number)]
-    assert held[:5] == [0, 1, 2, 4, 11] and 900 < len(held) < 1_100
-    assert [number for number in range(3_000) if is_held_back(str(number))] == held
 
 
 def test_looking_up_a_set_imports_nothing_heavy() -> None:

@@ -26,8 +26,9 @@ def test_sixteen_at_once_give_the_programs_that_each_gives_alone() -> None:
         llm = reasoner.components.llm
         greedy = attempt_sampling(reasoner.components.settings)
         for sampling in (greedy, replace(greedy, temperature=0.7, seed=3)):
-            together = llm.generate([*prompts, *prompts[:4]], sampling)
-            alone = [llm.generate([prompt], sampling)[0] for prompt in prompts]
-            assert together[: len(prompts)] == alone
-            assert together[len(prompts) :] == alone[:4]
-            assert all("def execute_command" in each[0].text for each in alone)
+            together = [each[0] for each in llm.generate([*prompts, *prompts[:4]], sampling)]
+            alone = [llm.generate([prompt], sampling)[0][0] for prompt in prompts]
+            for one, other in zip(together, [*alone, *alone[:4]], strict=True):
+                assert one.logprob == pytest.approx(other.logprob, abs=1e-3)
+                assert replace(one, logprob=None) == replace(other, logprob=None)
+            assert all("def execute_command" in each.text for each in alone)

@@ -1,4 +1,9 @@
-from viper.models.llm.engine.decoding import LookupDraft
+import math
+
+import pytest
+import torch
+
+from viper.models.llm.engine.decoding import LookupDraft, _chooser
 
 
 def test_what_followed_the_last_tokens_is_proposed() -> None:
@@ -27,3 +32,10 @@ def test_earlier_texts_end_where_they_end() -> None:
 
 def test_nothing_is_proposed_for_what_was_never_seen() -> None:
     assert LookupDraft().propose(4) == []
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_half_precision_does_not_round_the_likelihood_of_a_token(temperature: float) -> None:
+    logits = torch.full((1, 1, 500), 9.0, dtype=torch.bfloat16)
+    _, logprob = _chooser(logits, temperature)(0, 0, None)
+    assert logprob == pytest.approx(-math.log(500), abs=1e-3)

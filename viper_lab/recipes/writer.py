@@ -101,7 +101,7 @@ def _stage(documents: dict[str, Any], **settings: Any) -> Stage:
     return Stage(documents=DocumentOptions(**options), **settings)
 
 
-GROUND_PART, FURTHER_PART, LAST_PART, EVERYDAY_PART, PRETRAINED_PART, ROLES_PART = (
+GROUND_PART, FURTHER_PART, LAST_PART, EVERYDAY_PART, PRETRAINED_PART, ROLES_PART, CLIPS_PART = (
     Phase(**{**part, "stages": tuple(_stage(**stage) for stage in part["stages"])})
     for part in tomllib.loads(Path(__file__).with_name("writer.toml").read_text("utf-8")).values()
 )

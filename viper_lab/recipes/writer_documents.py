@@ -44,8 +44,9 @@ FAMILY_SHARES: Mapping[str, float] = {"referring": 0.40, "question": 0.40, "vide
 
 _TEXTS = tomllib.loads(Path(__file__).with_name("writer_documents.toml").read_text("utf-8"))
 
-# Everyday expressions are all of one type, questions of thirty.
-EVERYDAY_SHARES: Mapping[str, float] = {"referring": 0.18, "question": 0.60, "video": 0.22}
+# Share of expressions among everyday texts about pictures: they are all of one type, questions of
+# thirty.
+EXPRESSIONS = 0.23
 
 # Share of statements among everyday questions about pictures.
 STATEMENTS = 0.1
@@ -99,6 +100,7 @@ class DocumentOptions:
         everyday_mixed: share of these whose queries are half everyday ones and half of the older
             sort, as behind a bank.
         everyday_deepest: most objects that lead to one object in an everyday query.
+        clips: share of documents about clips, of the everyday ones.
         written: share of everyday queries that were written one by one
             (:mod:`viper_lab.world.everyday.written`).
         commented: programs repeat the header's line of each routine before its use.
@@ -126,6 +128,7 @@ class DocumentOptions:
     everyday: float = 0.0
     everyday_mixed: float = 0.3
     everyday_deepest: int = DEEPEST
+    clips: float = 0.22
     written: float = 0.0
     commented: bool = True
 
@@ -140,7 +143,7 @@ def document(random: Random, options: DocumentOptions) -> list[Piece]:
 def program_document(random: Random, options: DocumentOptions) -> list[Piece]:
     """Draw a header and one or more solved queries."""
     everyday = _happens(random, options.everyday)
-    shares = EVERYDAY_SHARES if everyday else FAMILY_SHARES
+    shares = _everyday_shares(options.clips) if everyday else FAMILY_SHARES
     family = random.choices(tuple(shares), tuple(shares.values()))[0]
     api = "vipergpt" if random.random() < options.vipergpt and not everyday else "abstract"
     lexicon = _lexicon(random, options)
@@ -171,6 +174,11 @@ def program_document(random: Random, options: DocumentOptions) -> list[Piece]:
         solved = compact_program(rename(code, mapping)) + END_OF_PROGRAM
         pieces += [Piece(query, learned=False), Piece(solved, learned=place >= bare)]
     return pieces
+
+
+def _everyday_shares(clips: float) -> Mapping[str, float]:
+    expressions = EXPRESSIONS * (1 - clips)
+    return {"referring": expressions, "question": 1 - clips - expressions, "video": clips}
 
 
 def _lexicon(random: Random, options: DocumentOptions) -> Lexicon:

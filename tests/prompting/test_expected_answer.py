@@ -36,12 +36,14 @@ KINDS = {
     "which two things touch?": "two",
     "There is only one thing that isn't shiny. What is it?": "thing",
     "where is the cup": "thing",
+    "what is next to the ring, any guess?": "thing",
 }
 
 OPEN = (
     "the red cube",
     "is there a cube or a ball left of it?",
     "do you see any ring or cone?",
+    "not sure what that ring is made of, any help?",
     "please give the name of the nearest thing, do you know",
     "I can't make out what is nearest to the ball, can you?",
     "count both: which are more, cubes or balls?",

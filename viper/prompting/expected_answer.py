@@ -63,7 +63,8 @@ _BEGINNINGS: Mapping[Kind, str] = {
     "two": rf"(?:{_WHICH}|who)(?:'re| are)?(?: the)? two\b",
     "thing": rf"(?:{_PLACED}{_WHICH}{_NO_REMARK}|{_PLACED}who(?:se|m)?|where|why|how)(?:'s|'re)?\b",
     "yes/no": rf"{_VERB}{_NOT_OPEN}|whether\b|(?<=me |ow |ck |ut )if\b|true or|"
-    r"any(?! idea| clue)\b|(?:(?:the )?same|(?:more|fewer|less) .*\bthan) ",
+    r"any(?! (?:chance|clue|guess|help|hint|idea|thought))\b|"
+    r"(?:(?:the )?same|(?:more|fewer|less) .*\bthan) ",
 }
 _HEADS = {kind: re.compile(beginning) for kind, beginning in _BEGINNINGS.items()}
 

@@ -62,8 +62,7 @@ def facts_of(model: str | None) -> CheckpointFacts | None:
 
 
 def parameters_of(source: str | Path) -> float:
-    """Return the number of parameters of a folder's safetensors files or of a known checkpoint, or
-    0.
+    """Return the number of parameters of a folder's weights or of a known checkpoint, or 0.
 
     In a folder of several networks, those of its subfolders count.
     """
@@ -77,6 +76,11 @@ def parameters_of(source: str | Path) -> float:
                 header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
             header.pop("__metadata__", None)
             total += sum(math.prod(entry["shape"]) for entry in header.values())
+    for path in () if total else folder.glob("*.gguf"):
+        with suppress(ImportError, OSError, ValueError, LookupError):
+            from gguf import GGUFReader
+
+            total += sum(int(tensor.n_elements) for tensor in GGUFReader(path).tensors)
     return float(total)
 
 

@@ -39,7 +39,8 @@ ONE_AT_A_TIME = threading.RLock()
 DTYPES = ("auto", "float32", "float16", "bfloat16")
 QUANTIZATIONS = ("8bit", "4bit")
 
-# File of weights of few bits, read where there are no safetensors; they become floats when loaded.
+# File of weights of few bits beside a config.json, read where there are no safetensors. Its tensors
+# have the names of transformers, not those of llama.cpp, and become floats when loaded.
 GGUF = "model.gguf"
 
 
@@ -120,9 +121,9 @@ def load_pretrained(kind: Any, source: str | Path, options: LoadOptions, **more:
         keywords["quantization_config"] = _quantization(options)
         if options.device != "auto":  # else the library takes the first accelerator
             keywords["device_map"] = {"": options.resolved_device()}
-    if not any(folder.glob("*.safetensors")) and (folder / GGUF).is_file():
+    few_bits = not any(folder.glob("*.safetensors")) and (folder / GGUF).is_file()
+    if few_bits:
         need_packages(("gguf",), f"weights in {GGUF}")
-        keywords["gguf_file"] = GGUF
     if options.device_map is not None:
         need_packages(("accelerate",), "the option device_map")
         keywords["device_map"] = options.device_map
@@ -133,10 +134,31 @@ def load_pretrained(kind: Any, source: str | Path, options: LoadOptions, **more:
             if stated not in (None, config.model_type):
                 raise ValueError(f"it is a {stated} model, not {config.model_type}")
         with without_progress_bars("transformers"):
-            model = kind.from_pretrained(folder, **keywords)
+            if few_bits:
+                model = _from_gguf(kind, folder, **keywords)
+            else:
+                model = kind.from_pretrained(folder, **keywords)
         if options.device_map is None and options.quantize is None:
             model = model.to(options.resolved_device())
     return model.eval()
+
+
+def _from_gguf(kind: Any, folder: Path, **keywords: Any) -> Any:
+    import gguf
+
+    config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
+    with torch.device("meta"):
+        network = type(kind.from_config(config))  # a class that chooses another takes no weights
+    weights = {
+        tensor.name: torch.tensor(gguf.dequantize(tensor.data, tensor.tensor_type))
+        for tensor in gguf.GGUFReader(folder / GGUF).tensors
+    }
+    model, report = network.from_pretrained(
+        None, config=config, state_dict=weights, output_loading_info=True, **keywords
+    )
+    if report["missing_keys"]:
+        raise ValueError(f"{GGUF} lacks {', '.join(sorted(report['missing_keys'])[:3])}")
+    return model
 
 
 @contextmanager

@@ -139,7 +139,7 @@ def _state(profile: Profile, role: str, choice: BackendChoice, offline: bool) ->
         return state("own")  # only open_clip knows which repository has an architecture's weights
     folder = Path(source)
     if folder.is_dir():
-        endings = (".safetensors", ".bin", ".pt", ".pth")
+        endings = (".safetensors", ".gguf", ".bin", ".pt", ".pth")
         inside = folder.rglob("*") if (folder / PIPELINE_INDEX).is_file() else folder.iterdir()
         size = sum(path.stat().st_size for path in inside if path.suffix in endings)
         problem = f"{source}: no {' or '.join(_CONFIGS[:2])} in that folder"

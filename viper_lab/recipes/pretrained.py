@@ -100,7 +100,7 @@ def train(options: TrainOptions) -> Mapping[str, float]:
 def save_few_bits(model: Any, tokenizer: Tokenizer, folder: Path) -> None:
     """Save weights and tokenizer as the product loads them."""
     model.config.max_position_embeddings = MAX_CONTEXT
-    folder.mkdir(parents=True, exist_ok=True)
+    model.config.save_pretrained(folder)
     save_gguf(model, folder / GGUF)
     save_tokenizer(tokenizer, folder, max_length=MAX_CONTEXT)
 

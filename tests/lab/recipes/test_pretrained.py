@@ -17,7 +17,6 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from viper.errors import UsageError
 from viper_lab.recipes import pretrained
-from viper_lab.recipes.optim import TrainOptions
 from viper_lab.recipes.pretrained import (
     code_tokens,
     fitted,
@@ -197,33 +196,3 @@ def test_real_nouns_are_no_words_of_the_world_and_are_copied() -> None:
     texts = ["".join(p.text for p in program_document(Random(seed), options)) for seed in range(12)]
     nouns = set(" ".join(re.findall(r"find\('([a-z ]+)'\)", " ".join(texts))).split())
     assert len(nouns - {*WORLD.shapes, *world_words().shape, *world_words().general}) > 20
-
-
-def test_training_goes_on_from_what_is_stored_unless_the_work_folder_is_farther(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    options = TrainOptions(tmp_path / "out", tmp_path / "work")
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=64, hidden_size=64, intermediate_size=64, num_hidden_layers=1,
-        num_attention_heads=2, num_key_value_heads=1, tie_word_embeddings=True,
-        pad_token_id=0, bos_token_id=1, eos_token_id=2,
-        rope_parameters={"rope_theta": 100.0, "rope_type": "default"},
-    )  # fmt: skip
-    model: Any = LlamaForCausalLM(config)
-    words = Tokenizer(models.WordLevel({PAD: 0, BOS: 1, EOS: 2, "ball": 3}, unk_token=PAD))
-    stored = tmp_path / "stored"
-    pretrained.save_few_bits(model, words, stored)
-    monkeypatch.setattr(pretrained, "STORED", stored)
-    trained: list[str] = []
-    monkeypatch.setattr(pretrained, "base_writer", lambda work, seed: (model, words))
-    monkeypatch.setattr(
-        pretrained, "train_part", lambda model, *others: trained.append(others[2].name) or model
-    )
-    found, tokenizer = pretrained.after_first_phase(options)
-    assert not trained and tokenizer.token_to_id("ball") == 3
-    rows = found.get_input_embeddings().weight
-    assert torch.allclose(rows, model.get_input_embeddings().weight, atol=1e-3)
-    options.work.mkdir()
-    (options.work / "pretrained.pt").touch()
-    assert pretrained.after_first_phase(options)[0] is model and trained == ["pretrained"]

@@ -1,16 +1,16 @@
 """Who is to blame for a wrong answer: reflectors on injected faults.
 
     python benchmarks/blame.py [--faults 300] [--seed 7] [--without-edits]
-                               [--reflector intervention|language|both] [--adapter FOLDER]
+                               [--reflector intervention|language|both] [--profile FILE]
 
 Canonical programs of the embedded world's validation split, a third each about expressions,
 questions and clips, that answer right with the shipped models get one fault each: by turns one
 tool made wrong about one thing, or one thing wrong in the program. Prints how often a reflector
 speaks (coverage) and how often it is then right (precision), by kind of fault and by tool, with
 95% intervals; where it names a call, whether that call is a wrong one, and whether the result that
-it infers is the true tool's. ``language`` is the profile's critic, or the embedded writer with an
-adapter that was not shipped; with ``both`` the agreement of the two is printed, too. Not looked at
-while weights were chosen: any seed but 100 and 101. About ten minutes on one core.
+it infers is the true tool's. ``language`` is the critic of a profile with the embedded tools; with
+``both`` the agreement of the two is printed, too. Not looked at while weights were chosen: any seed
+but 100 and 101. About ten minutes on one core.
 """
 
 from __future__ import annotations
@@ -19,18 +19,14 @@ import argparse
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 
-from viper.embedded import WEIGHTS
 from viper.evaluate.intervals import proportion
-from viper.models.llm.transformers_llm import TransformersLLM
 from viper.models.media import media_from
 from viper.profiles import load_profile
 from viper.strategies.base import Components
 from viper.strategies.critique import Critique, CritiqueError
 from viper.tuning.case import Case
-from viper.tuning.language_reflector import LanguageReflector
 from viper.tuning.reflector import InterventionReflector, Reflector, Weighing
 from viper.tuning.wiring import reflectors_of
 from viper_lab.datasets.world import world_media, world_sample
@@ -139,14 +135,6 @@ def agreement(ones: Sequence[Judged], others: Sequence[Judged]) -> None:
     ]))  # fmt: skip
 
 
-def critic_of(components: Components, adapter: Path | None) -> Reflector:
-    """The profile's critic, or the embedded writer with an adapter."""
-    if adapter is None:
-        return reflectors_of(components, "llm-global")[0]
-    llm = TransformersLLM(WEIGHTS / "writer", template="plain", local_only=True, adapter=adapter)
-    return LanguageReflector(llm, style="compact")
-
-
 def reflected(reflector: Reflector, case: Case) -> Critique:
     try:
         return reflector.reflect(case)
@@ -163,12 +151,12 @@ def main() -> None:
     parser.add_argument(
         "--reflector", choices=("intervention", "language", "both"), default="intervention"
     )
-    parser.add_argument("--adapter", type=Path, help="of a critic, instead of the profile's")
+    parser.add_argument("--profile", default="embedded", help="the embedded one plus [critic]")
     given = parser.parse_args()
-    components = load_profile("embedded").without_examples().components()
+    components = load_profile(given.profile).without_examples().components()
     weighing = Weighing(edits=not given.without_edits)
     names = ["intervention", "language"] if given.reflector == "both" else [given.reflector]
-    critic = critic_of(components, given.adapter) if "language" in names else None
+    critic = reflectors_of(components, "llm-global")[0] if "language" in names else None
     judged: dict[str, list[Judged]] = {name: [] for name in names}
     seconds = dict.fromkeys(names, 0.0)
     for family in FAMILIES:

@@ -33,7 +33,6 @@ COMMANDS = (
     "demo --out",
     "seek record --out",
     "demo-questions --out",
-    "world faults --work",
     "run picture.png what --save",
     "run picture.png what --html",
     "exec program.py picture.png --save",

@@ -24,7 +24,6 @@ from viper.prompting.reflection import (
     Reflection,
     build_acceptance_prompt,
     build_answer_prompt,
-    build_fault_prompt,
     build_global_prompt,
     build_local_prompt,
 )
@@ -109,7 +108,6 @@ def all_prompts() -> dict[str, str]:
         "reflect_local": build_local_prompt(REFLECTION, 1),
         "reflect_answer": build_answer_prompt(REFLECTION, 1, "it counts the handles"),
         "reflect_accept": build_acceptance_prompt(REFLECTION, "1"),
-        "reflect.compact": build_fault_prompt(REFLECTION),
         "select_letter": build_choice_prompt(
             {"scene": "two cups"}, "How many cups?", ["one", "two"]
         ),

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from viper.record import RecordError, record_from_json
 from viper.schema import to_json
 from viper.strategies.critique import Critique, CritiqueError
-from viper.tuning.language_reflector import parse_critique, parse_fault
-from viper_lab.faults.cases import fault_line
+from viper.tuning.language_reflector import parse_critique
 
 TOOLS = {0: "find", 1: "compute_depth", 2: "find", 3: "simple_query"}
 
@@ -103,25 +102,3 @@ def test_a_critique_survives_json() -> None:
 def test_a_record_that_is_no_critique(values: dict[str, object]) -> None:
     with pytest.raises(RecordError):
         record_from_json(Critique, values)
-
-
-@pytest.mark.parametrize(
-    "one",
-    [
-        Critique("program"),
-        Critique("program", None, "", "take the last"),
-        Critique("none"),
-        Critique.of_tool("simple_query", 3, "", "red"),
-        Critique.of_tool("find", 2, ""),
-    ],
-)
-def test_what_small_writers_learn_to_write_is_read_back(one: Critique) -> None:
-    line = fault_line(one.tool or one.location, one.step, one.desired or "")
-    assert line.endswith("\n")
-    assert parse_fault(line, TOOLS) == one
-
-
-@pytest.mark.parametrize("text", ["", "7 find: 2", "1 find", "tool", "3 simple_query red", "?"])
-def test_a_fault_that_is_none(text: str) -> None:
-    with pytest.raises(CritiqueError):
-        parse_fault(text, TOOLS)

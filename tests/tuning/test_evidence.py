@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-import pytest
-
 from tests.strategies.bench import Bench, picture
 from viper.models.media import media_from
-from viper.schema import Query, ToolCall, Trial
-from viper.tuning.case import Case
-from viper.tuning.evidence import LONGEST_STEP, MOST_STEPS, compact_steps, step_texts
-from viper.tuning.language_reflector import compact_prompt
+from viper.schema import ToolCall
+from viper.tuning.evidence import LONGEST_STEP, MOST_STEPS, step_texts
 
 WHOLE = {"kind": "patch", "fields": ["image0", 0, 0, 100, 60]}
 ONE = {"kind": "patch", "fields": ["image0", 10, 10, 20, 20]}
@@ -70,39 +65,6 @@ def test_text_is_bounded_whatever_the_log_holds() -> None:
     assert len(told) == MOST_STEPS + 1
     assert max(map(len, told)) <= LONGEST_STEP
     assert told[MOST_STEPS // 2] == "(240 more calls)"
-    assert all(len(line) < 400 and "\n" not in line for line in compact_steps(huge))
-
-
-def test_compact_lines() -> None:
-    assert compact_steps(LOG) == [
-        "0 find image0, cube: 2; 15 15 90; 80 45 50",
-        "1 simple_query 0.1, what color is this?: red",
-        "2 verify_property 0.0, cube, red: False 25",
-        "3 find 0.0, ring: 0",
-        "4 compute_depth 0.0: failed",
-    ]
-    assert compact_steps(LOG, items=1)[0] == "0 find image0, cube: 2; 15 15 90"
-
-
-def case(log: tuple[ToolCall, ...]) -> Case:
-    program = "def execute_command(image):\n    return 'red'"
-    trial = Trial(0, program, "first", True, None, {}, log, "", 0.0)
-    media = media_from(np.zeros((60, 100, 3), np.uint8))
-    return Case(Query("what color?", "question"), media, trial, None, "blue")
-
-
-def test_the_compact_prompt_ends_where_the_model_goes_on() -> None:
-    lines = compact_prompt(case(LOG), lambda text: len(text.split())).splitlines()
-    assert lines[:3] == ["# task: question", "# query: what color?", "def execute_command(image):"]
-    assert lines[-3:] == ["# answer: none", "# desired: blue", "# fault:"]
-
-
-@pytest.mark.parametrize("limit", [400, 120, 60])
-def test_the_compact_prompt_keeps_its_limit(limit: int) -> None:
-    log = tuple(call(i, "find", (WHOLE, "cube"), [ONE] * 8, scores=(0.9,) * 8) for i in range(40))
-    prompt = compact_prompt(case(log), lambda text: len(text.split()), limit)
-    assert len(prompt.split()) <= limit
-    assert prompt.endswith("# fault:")
 
 
 def test_a_part_of_a_picture_is_not_called_the_picture() -> None:

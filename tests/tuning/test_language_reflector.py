@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.strategies.bench import Bench
-from viper.errors import UnknownNameError
+from viper.errors import UnknownNameError, UsageError
 from viper.models.edited import Origin
 from viper.models.llm.scripted import ScriptedLLM
 from viper.models.media import media_from
@@ -16,7 +16,7 @@ from viper.schema import Answer, Failure, Query, ToolCall, Trial
 from viper.strategies.critique import Critique, CritiqueError
 from viper.tuning.case import Case
 from viper.tuning.language_reflector import LanguageReflector
-from viper.tuning.reflector import Reflector
+from viper.tuning.reflector import InterventionReflector, Reflector
 from viper.tuning.wiring import reflectors_of
 
 WHOLE = {"kind": "patch", "fields": ["image0", 0, 0, 100, 60]}
@@ -111,13 +111,6 @@ def test_local_reflection_that_finds_nothing() -> None:
     assert (found.location, "2 calls" in found.reason) == ("none", True)
 
 
-def test_a_small_writer_goes_on_after_the_last_line() -> None:
-    llm = ScriptedLLM([" 1 simple_query: blue\n# task: question"])
-    found = LanguageReflector(llm, style="compact").reflect(case())
-    assert found == Critique.of_tool("simple_query", 1, "", "blue")
-    assert llm.calls[0].prompt.endswith("# answer: red\n# desired: blue\n# fault:")
-
-
 def test_a_failure_is_told_in_place_of_an_answer() -> None:
     llm = ScriptedLLM(["location: program"])
     failure = Failure("runtime", "list index out of range")
@@ -132,23 +125,26 @@ def test_words_that_say_nothing_are_an_error() -> None:
 
 
 def test_names_that_do_not_exist() -> None:
-    with pytest.raises(UnknownNameError, match="prompt style"):
-        LanguageReflector(ScriptedLLM(), style="verbose")
     with pytest.raises(UnknownNameError, match="scope"):
-        LanguageReflector(ScriptedLLM(), style="compact", scope="local")
+        LanguageReflector(ScriptedLLM(), scope="galactic")
 
 
 def test_who_learns_asks_the_critic() -> None:
-    critic, said = ScriptedLLM([" 1 simple_query: blue\n"]), " 0 find\n"
+    critic = ScriptedLLM(["location: tool\ntool: simple_query\nstep: 1", "location: none"])
     with Bench(
-        [said], parts={"models": {"critic": critic}, "styles": {"critic": "compact"}}
+        ["unasked"], parts={"models": {"critic": critic}, "styles": {"critic": "chat"}}
     ) as bench:
-        (asked,) = reflectors_of(bench.reasoner.components, "llm")
-        assert asked.reflect(case()) == Critique.of_tool("simple_query", 1, "", "blue")
-        assert len(reflectors_of(bench.reasoner.components, "both")) == 2
-    with Bench([said]) as bench:
-        (asked,) = reflectors_of(bench.reasoner.components, "llm")
-        assert asked.reflect(case()).tool == "find" and len(bench.llm.calls) == 1
+        asked, _ = reflectors_of(bench.reasoner.components, "llm")
+        assert asked.reflect(case()).tool == "simple_query" and not bench.llm.calls
+        assert len(reflectors_of(bench.reasoner.components, "both")) == 3
     with Bench(["location: program"], prompt_style="chat") as bench:
         first, _ = reflectors_of(bench.reasoner.components, "llm")
         assert first.reflect(case()).location == "program" and len(bench.llm.calls) == 1
+
+
+def test_a_small_writer_is_asked_for_no_fault() -> None:
+    with Bench(["find"]) as bench:
+        with pytest.raises(UsageError, match="name one as \\[critic\\]"):
+            reflectors_of(bench.reasoner.components, "llm")
+        (only,) = reflectors_of(bench.reasoner.components, "both")
+        assert isinstance(only, InterventionReflector)

@@ -1,20 +1,6 @@
 """Prompts that ask a language model for the fault that made an answer wrong.
 
-``full`` and ``chat`` prompts state everything in words, for a whole run at once or for one of its
-calls. The ``compact`` prompt is for small models that were trained on it; the model continues its
-last line::
-
-    # task: {task}
-    # query: {query}
-    # options: {a; b; c}           only if there are options
-    {program}
-    # {call}                       one line per call
-    # answer: {answer}
-    # desired: {desired}           only if it is known
-    # comment: {comment}           only if there is one
-    # fault:
-
-with ``program``, ``plan``, ``none`` or ``{step} {tool}: {the right result}``.
+The prompts state everything in words, for a whole run at once or for one of its calls.
 
 Source: CLOVA (Gao et al. 2024, sec. 3.3), global and local reflection; the words are ours.
 """
@@ -24,12 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from viper.prompting.compact import compact_program, compact_query, one_line
+from viper.prompting.compact import one_line
 from viper.prompting.template import fill
-
-# The last line of the compact prompt, which the model continues up to the end of the line.
-FAULT = "# fault:"
-END_OF_FAULT = "\n"
 
 
 @dataclass(frozen=True)
@@ -79,17 +61,6 @@ def build_acceptance_prompt(reflection: Reflection, earlier: str) -> str:
     """Build the prompt that asks whether a new result meets the comment on an earlier one."""
     steps = "\n".join(reflection.steps)
     return _fill("reflect_accept", reflection, steps=steps, earlier=one_line(earlier))
-
-
-def build_fault_prompt(reflection: Reflection) -> str:
-    """Build the compact prompt, up to ``# fault:`` in its last line."""
-    query = compact_query(reflection.query, reflection.options)
-    lines = [f"# task: {reflection.task}\n{query}{compact_program(reflection.program)}"]
-    lines += [f"# {one_line(step)}" for step in reflection.steps]
-    for name in ("answer", "desired", "comment"):
-        text = getattr(reflection, name)
-        lines += [f"# {name}: {one_line(text)}"] if text or name == "answer" else []
-    return "\n".join([*lines, FAULT])
 
 
 def _fill(name: str, reflection: Reflection, **steps: str) -> str:

@@ -1,7 +1,6 @@
 """The results of a run's calls as text, for a language model that judges them.
 
-`step_texts` writes one text per call for a large model, `compact_steps` one short line for a small
-one. Both name patches after the call that returned them (`_Names`).
+`step_texts` writes one text per call. Patches are named after the call that returned them.
 
 Source: CLOVA (Gao et al. 2024, sec. 3.3): results that are not text are converted to text. A patch
 becomes its box with the detector's score and, if there is a VQA model, a caption. Boxes have the
@@ -47,19 +46,6 @@ def step_texts(log: Sequence[ToolCall], session: ToolSession | None = None) -> l
     if len(log) > MOST_STEPS:
         texts.insert(half, f"({len(log) - 2 * half} more calls)")
     return texts
-
-
-def compact_steps(log: Sequence[ToolCall], items: int = MOST_ITEMS) -> list[str]:
-    """Return one short line per call: ``2 simple_query 0.1, what color is this?: red``.
-
-    ``0.1`` is the patch at index 1 of the result of call 0. A detected patch is written as the x
-    and y of its centre and its score in hundredths: ``34 92 83``.
-
-    Args:
-        items: most items of a list.
-    """
-    names = _Names(log)
-    return [_compact_step(call, names, items) for call in log]
 
 
 class _Names:
@@ -178,29 +164,3 @@ def captions_by(session: ToolSession | None) -> Caption:
         return captions.get(key, "")
 
     return caption
-
-
-def _compact_step(call: ToolCall, names: _Names, items: int) -> str:
-    args = ", ".join(_compact_value(value, names) for value in [*call.args, *call.kwargs.values()])
-    if call.error is not None:
-        outcome = "failed"
-    elif isinstance(call.result, list | tuple) and all(map(is_reference, call.result)):
-        parts = [f"{len(call.result)}"]
-        for place, item in enumerate(call.result[:items]):
-            text = str(item["kind"])
-            if text == "patch" and len(item["fields"]) == 5:
-                left, lower, right, upper = (float(side) for side in item["fields"][1:5])
-                text = f"{(left + right) / 2:.0f} {(lower + upper) / 2:.0f}"
-                text += "".join(f" {100 * score:.0f}" for score in call.scores[place : place + 1])
-            parts.append(text)
-        outcome = "; ".join(parts)
-    else:
-        sure = f" {100 * call.scores[0]:.0f}" if call.judged_by and call.scores else ""
-        outcome = f"{_compact_value(call.result, names)}{sure}"
-    return f"{call.index} {call.tool} {args}: {outcome}"
-
-
-def _compact_value(value: Any, names: _Names) -> str:
-    if isinstance(value, list | tuple):
-        return _short(" ".join(_compact_value(item, names) for item in value[:MOST_ITEMS]), 80)
-    return _short(value if isinstance(value, str) else _value(value, names), 80)

@@ -93,7 +93,7 @@ class FeedbackLearning:
     def _reader(self) -> LanguageReflector | None:
         """Return the reflector that reads comments, if there is one."""
         readers = (each for each in self.learner.reflectors if isinstance(each, LanguageReflector))
-        return next((each for each in readers if each.reads_comments), None)
+        return next(readers, None)
 
     def _state(self) -> tuple[int, int] | None:
         """Return size and time of the feedback file, which change with every new remark."""

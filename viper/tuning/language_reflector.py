@@ -1,9 +1,8 @@
 """Reflector that asks a language model what made an answer wrong, with the run as text.
 
-`LanguageReflector.reflect` writes the case as a prompt (`compact_prompt` for small writers), asks
-the model, and parses the reply (`parse_critique`, `parse_fault`) leniently. Of a wrong call of VQA
-it asks for the right answer in a request of its own (`_with_answer`). Nothing of a reply is ever
-executed.
+`LanguageReflector.reflect` writes the case as a prompt, asks the model, and parses the reply
+(`parse_critique`) leniently. Of a wrong call of VQA it asks for the right answer in a request of
+its own (`_with_answer`). Nothing of a reply is ever executed.
 
 Source: CLOVA (Gao et al. 2024), sec. 3.3, figures 14 to 16: global and local reflection, and the
 inference of the wanted VQA answer. The global prompt and the inference show one example, the local
@@ -14,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, get_args
 
@@ -23,23 +22,18 @@ from viper.models.llm.protocol import LLM, Sampling
 from viper.models.llm.replies import json_parts, without_reasoning
 from viper.prompting import reflection as prompts
 from viper.sandbox import Ref
-from viper.schema import PROMPT_STYLES, ToolCall
+from viper.schema import ToolCall
 from viper.strategies.critique import LOCATIONS, TOOL, Critique, CritiqueError
 from viper.tools.call_log import plain
 from viper.tools.toolbox import Toolbox
 from viper.tuning.case import Case, desired_text, tags_text
-from viper.tuning.evidence import MOST_ITEMS, captions_by, compact_steps, step_texts
+from viper.tuning.evidence import captions_by, step_texts
 from viper.tuning.soft_prompts.base import FUNCTION_TOOLS
 
 Scope = Literal["global", "local"]
 
-# Four short fields; the fault line of a small writer is one line.
+# Four short fields.
 REPLY_TOKENS = 256
-FAULT_TOKENS = 48
-
-# Most tokens of a compact prompt: small writers were trained to reflect on prompts of this length.
-# Details of the calls are removed until it fits.
-COMPACT_LIMIT = 900
 
 # Each step is one request to the language model.
 _MOST_LOCAL_STEPS = 40
@@ -50,37 +44,27 @@ class LanguageReflector:
 
     Scope ``global`` shows the whole run in one prompt. Scope ``local`` judges the calls one by one
     and stops at the first wrong one. CLOVA uses it if learning from the global critique did not
-    help. The compact style only has a global form, for writers that were trained on it.
+    help.
 
     Args:
         toolbox: captions patches for the prompts; None shows only their boxes.
-        style: ``full``, ``chat`` or ``compact``.
         results: show the results of calls; False shows only program and answer (an ablation).
 
     Raises:
-        UnknownNameError: the scope or style is unknown, or ``local`` with the compact style.
+        UnknownNameError: the scope is unknown.
     """
 
     def __init__(
         self,
         llm: LLM,
         toolbox: Toolbox | None = None,
-        style: str = "chat",
         scope: Scope = "global",
         results: bool = True,
     ) -> None:
-        if style not in PROMPT_STYLES:
-            raise UnknownNameError("prompt style", style, PROMPT_STYLES)
-        scopes = get_args(Scope) if style != "compact" else ("global",)
-        if scope not in scopes:
-            raise UnknownNameError("scope of reflection", scope, scopes)
-        self._llm, self._toolbox, self._style, self._scope = llm, toolbox, style, scope
+        if scope not in get_args(Scope):
+            raise UnknownNameError("scope of reflection", scope, get_args(Scope))
+        self._llm, self._toolbox, self._scope = llm, toolbox, scope
         self._results = results
-
-    @property
-    def reads_comments(self) -> bool:
-        """Return whether it can judge by a comment alone; small trained writers cannot."""
-        return self._style != "compact"
 
     def reflect(self, case: Case) -> Critique:
         """Return the critique of the model.
@@ -91,10 +75,6 @@ class LanguageReflector:
         tools = {call.index: call.tool for call in case.trial.tool_calls}
         if not self._results:
             case = replace(case, trial=replace(case.trial, tool_calls=()))
-        if self._style == "compact":
-            prompt = compact_prompt(case, self._llm.count_tokens)
-            stops = Sampling(max_tokens=FAULT_TOKENS, stop=(prompts.END_OF_FAULT,))
-            return parse_fault(self._llm.generate([prompt], stops)[0][0].text, tools)
         calls = case.trial.tool_calls
         if self._scope == "local":
             calls = calls[:_MOST_LOCAL_STEPS]
@@ -144,26 +124,6 @@ class LanguageReflector:
 
     def _ask(self, prompt: str) -> str:
         return self._llm.generate([prompt], Sampling(max_tokens=REPLY_TOKENS))[0][0].text
-
-
-def compact_prompt(
-    case: Case, count_tokens: Callable[[str], int], limit: int = COMPACT_LIMIT
-) -> str:
-    """Build the compact prompt of a case, for training a writer to reflect and for using it.
-
-    If the prompt is longer than the limit, first patches of long lists are removed, then calls from
-    the middle of the run.
-    """
-    reflection, prompt, steps = _reflection(case, ()), "", list[str]()
-    for items in (MOST_ITEMS, 4, 2, 0):
-        steps = compact_steps(case.trial.tool_calls, items)
-        prompt = prompts.build_fault_prompt(replace(reflection, steps=steps))
-        if count_tokens(prompt) <= limit:
-            return prompt
-    while len(steps) > 1 and count_tokens(prompt) > limit:
-        del steps[len(steps) // 2]
-        prompt = prompts.build_fault_prompt(replace(reflection, steps=steps))
-    return prompt
 
 
 def _reflection(case: Case, steps: tuple[str, ...], shown: str = "") -> prompts.Reflection:
@@ -326,28 +286,3 @@ def _location(fields: Mapping[str, str], tools: Mapping[int, str] | None) -> str
         if word in _WORDS.findall(lowered):
             return word
     return "none" if "location" in fields and lowered in _NOTHING else None
-
-
-_FAULT = re.compile(r"^\W*(?:(?P<step>\d{1,4})\s+)?(?P<name>\w+)\s*(?::\s*(?P<desired>.*))?$")
-
-
-def parse_fault(text: str, tools: Mapping[int, str]) -> Critique:
-    """Parse the critique that a small writer appended after ``# fault:``.
-
-    As ``3 find: red cube``, ``find`` or ``program``.
-
-    Raises:
-        CritiqueError: the text has another form, or names a call that the run did not make.
-    """
-    lines = text.strip().splitlines()
-    excerpt = lines[0].strip()[:80] if lines else ""
-    match = _FAULT.match(excerpt)
-    if match is None:
-        raise CritiqueError(f"fault {excerpt!r}; expected 'program' or 'STEP TOOL: RESULT'")
-    name, desired = match["name"], (match["desired"] or "").strip() or None
-    if name in LOCATIONS and match["step"] is None:
-        return Critique(name, None, "", desired)
-    step = None if match["step"] is None else int(match["step"])
-    if name not in tools.values() or (step is not None and tools.get(step) != name):
-        raise CritiqueError(f"fault {excerpt!r} names a call that the run did not make")
-    return Critique.of_tool(name, _step_of(TOOL + name, step, tools), "", desired)

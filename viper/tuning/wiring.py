@@ -151,10 +151,12 @@ def origin_of(components: Components, set_name: str = "", split: str = "") -> Ex
 def reflectors_of(components: Components, reflection: str) -> list[Reflector]:
     """Return the reflectors in order of use. A language model is asked globally, then locally.
 
-    The language model is the profile's critic, or the program writer if there is no critic.
+    The language model is the profile's critic, or the program writer if there is no critic. Small
+    writers, whose prompts are compact, have not learned to reflect.
 
     Raises:
         UnknownNameError: there is no such reflection.
+        UsageError: it needs a language model, and there is a small writer only.
     """
     if reflection not in get_args(Reflection):
         raise UnknownNameError("reflection", reflection, get_args(Reflection))
@@ -163,12 +165,19 @@ def reflectors_of(components: Components, reflection: str) -> list[Reflector]:
         reflectors.append(InterventionReflector(components))
     toolbox, writer = components.toolbox, (components.llm, components.settings.prompt_style)
     llm, style = components.model("critic") or writer
+    if style == "compact" and reflection != "intervention":
+        if reflectors:
+            return reflectors
+        raise UsageError(
+            f"reflector {reflection!r} needs a language model that has learned to reflect; name "
+            "one as [critic] in the profile, or take --reflector intervention"
+        )
     if reflection in ("llm", "both", "llm-global"):
-        reflectors.append(LanguageReflector(llm, toolbox, style))
-    if reflection in ("llm", "both", "llm-local") and style != "compact":
-        reflectors.append(LanguageReflector(llm, toolbox, style, "local"))
+        reflectors.append(LanguageReflector(llm, toolbox))
+    if reflection in ("llm", "both", "llm-local"):
+        reflectors.append(LanguageReflector(llm, toolbox, "local"))
     if reflection == "llm-without-results":
-        reflectors.append(LanguageReflector(llm, toolbox, style, results=False))
+        reflectors.append(LanguageReflector(llm, toolbox, results=False))
     return reflectors
 
 

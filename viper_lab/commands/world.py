@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -278,45 +277,3 @@ def _lines(figures: Any, indent: int = 0) -> list[str]:
         else:
             lines.append(f"{label} {value}")
     return lines
-
-
-@dataclass(frozen=True, kw_only=True)
-class FaultOptions(ProfileChoice):
-    """Options of ``viper lab world faults``."""
-
-    # fmt: off
-    work: Path = option("--work", type=OutPath(), default=Path(".work"),
-        help="Work folder of viper lab world train critic; existing shards stay.")
-    split: Literal["train", "val"] = option("--split", default="train",
-        help="Split of the programs.")
-    count: int = option("--count", type=click.IntRange(1), default=4000,
-        help="Number of faults.")
-    seed: int = option("--seed", type=SEED, default=0,
-        help="Random seed for programs and faults.")
-    # fmt: on
-
-
-@world.command(short_help="Write programs with injected faults.")
-@options_as(FaultOptions)
-def faults(options: FaultOptions) -> int:
-    """Inject faults into canonical programs and store them as text.
-
-    The tools of the profile run the programs. Ctrl-C keeps the complete shards, and the same
-    command continues. Progress goes to stderr.
-    """
-    profile = open_profile(options).without_examples()
-    from viper_lab.faults.cases import write_cases
-    from viper_lab.recipes.critic import FAULTS
-
-    folder, split, seed = options.work / FAULTS, options.split, options.seed
-    count, stored = options.count, 0
-    with closing(profile.components()) as components, counter("injecting", count) as advance:
-
-        def on_shard(shards: int, cases: int) -> None:
-            nonlocal stored
-            advance(f"{shards} shards", cases - stored)
-            stored = cases
-
-        total = write_cases(components, folder, count, split=split, seed=seed, report=on_shard)
-    click.echo(f"{total} faults in {folder}")
-    return EXIT_OK

@@ -158,6 +158,7 @@ def _from_gguf(kind: Any, folder: Path, **keywords: Any) -> Any:
     )
     if report["missing_keys"]:
         raise ValueError(f"{GGUF} lacks {', '.join(sorted(report['missing_keys'])[:3])}")
+    model.name_or_path = model.config.name_or_path = str(folder)
     return model
 
 

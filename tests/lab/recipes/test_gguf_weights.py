@@ -41,6 +41,7 @@ def test_what_is_read_is_what_was_written(
     assert read.config.eos_token_id == 2 and read.config.max_position_embeddings == 128
     assert read.dtype == torch.float32
     assert not getattr(read, "is_quantized", False)  # so that it can be trained
+    assert Path(read.name_or_path) == tmp_path  # else peft asks the hub for a model None
 
 
 def test_safetensors_beside_it_are_what_is_read(model: Any, tmp_path: Path) -> None:

@@ -82,6 +82,8 @@ def test_closest(patch: Maker) -> None:
     assert closest([far, near, tie], anchor) == near
     assert closest([anchor, far], anchor) == far
     assert closest([anchor], anchor) is None
+    again = patch(51, 50, 60, 61)  # the anchor's box for another word
+    assert closest([again, far], anchor) == far
     assert closest([], anchor) is None
 
 
@@ -171,3 +173,10 @@ def test_between_goes_by_the_longer_way(patch: Maker) -> None:
     low, high = patch(0, 0, 10, 10), patch(5, 80, 15, 90)
     assert spatial.is_between(patch(50, 40, 60, 50), low, high)
     assert not spatial.is_between(patch(5, 92, 15, 99), low, high)
+
+
+def test_nothing_is_between_itself_and_another(patch: Maker) -> None:
+    left, right = patch(0, 0, 10, 10), patch(80, 0, 90, 10)
+    again = patch(1, 0, 10, 10)
+    assert not spatial.is_between(again, left, right)
+    assert not spatial.is_between(again, right, left)

@@ -67,6 +67,11 @@ def distance(patch_a: ImagePatch, patch_b: ImagePatch) -> float:
     return -shared / (patch_a.area + patch_b.area - shared)
 
 
+def _is_same(patch: ImagePatch, other: ImagePatch) -> bool:
+    # A detector draws one object's box a little differently for every phrase.
+    return distance(patch, other) < -0.5
+
+
 @routine(IMAGE_TASKS, api="abstract")
 def sort_patches_left_to_right(list_patches: Sequence[ImagePatch]) -> list[ImagePatch]:
     """Sort patches from left to right.
@@ -138,9 +143,8 @@ def get_patch_closest_to_anchor_object(
 ) -> ImagePatch | None:
     """Get the patch closest to another.
 
-    Compare by ``distance``; of equally close ones the first wins. A patch that equals the
-    anchor is left out, but another box of the anchor's object is not. Return None if no other
-    patch is left.
+    Compare by ``distance``; of equally close ones the first wins. The anchor and other
+    boxes of its object are left out. Return None if no other patch is left.
 
     Example:
         # the cup next to the teapot
@@ -152,7 +156,7 @@ def get_patch_closest_to_anchor_object(
                 return cup_patches[0]
             return get_patch_closest_to_anchor_object(cup_patches, teapot_patches[0])
     """
-    others = [patch for patch in list_patches if patch != anchor_object]
+    others = [patch for patch in list_patches if not _is_same(patch, anchor_object)]
     return min(others, key=lambda patch: distance(patch, anchor_object), default=None)
 
 
@@ -203,8 +207,7 @@ def is_next_to(depth_ratios: Mapping[str, float], patch: ImagePatch, other: Imag
             return sum(any(is_next_to(c, t) for t in table_patches) for c in chair_patches)
     """
     gap = distance(patch, other)
-    # Below -.5 both are boxes of one object (see ``distance``).
-    if gap < -0.5 or gap > (patch.width + other.width) / 3:
+    if _is_same(patch, other) or gap > (patch.width + other.width) / 3:
         return False
     if "is_next_to" not in depth_ratios:
         return True
@@ -217,7 +220,7 @@ def is_between(patch: ImagePatch, first: ImagePatch, second: ImagePatch) -> bool
     """Tell whether a patch is between two others.
 
     Its centre lies between theirs, from left to right if they are farther apart that way, else
-    from bottom to top.
+    from bottom to top. Neither of the two is between them.
 
     Example:
         # the plate between the fork and the knife
@@ -232,6 +235,8 @@ def is_between(patch: ImagePatch, first: ImagePatch, second: ImagePatch) -> bool
     """
     across = sorted((first.horizontal_center, second.horizontal_center))
     along = sorted((first.vertical_center, second.vertical_center))
+    if _is_same(patch, first) or _is_same(patch, second):
+        return False
     if across[1] - across[0] >= along[1] - along[0]:
         return across[0] < patch.horizontal_center < across[1]
     return along[0] < patch.vertical_center < along[1]

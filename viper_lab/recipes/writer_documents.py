@@ -31,7 +31,7 @@ from viper.prompting.compact import (
 from viper_lab.recipes.writer_words import made_up_lexicon, made_up_names, real_lexicon
 from viper_lab.world.everyday.draw import DEEPEST
 from viper_lab.world.everyday.texts import everyday_selection, everyday_text, words_of
-from viper_lab.world.everyday.written import written_text
+from viper_lab.world.everyday.written import written_selection, written_text
 from viper_lab.world.queries.ambiguous import WEIGHTS as AMBIGUOUS_SORTS
 from viper_lab.world.queries.annotate import annotate, rename, strip_comments
 from viper_lab.world.queries.conventions import draw_conventions
@@ -101,7 +101,7 @@ class DocumentOptions:
             sort, as behind a bank.
         everyday_deepest: most objects that lead to one object in an everyday query.
         clips: share of documents about clips, of the everyday ones.
-        written: share of everyday queries that were written one by one
+        written: share of everyday queries and selections that were written one by one
             (:mod:`viper_lab.world.everyday.written`).
         commented: programs repeat the header's line of each routine before its use.
     """
@@ -136,7 +136,10 @@ class DocumentOptions:
 def document(random: Random, options: DocumentOptions) -> list[Piece]:
     """Draw one document of the training split."""
     if random.random() < options.selections:
-        return selection_document(random, everyday=_happens(random, options.everyday))
+        everyday = _happens(random, options.everyday)
+        if everyday and _happens(random, options.written):
+            return selection_pieces(written_selection(random))
+        return selection_document(random, everyday=everyday)
     return program_document(random, options)
 
 

@@ -1,9 +1,10 @@
 """Questions that were written one by one, beside the drawn ones; their nouns are exchanged.
 
 ``written.jsonl`` holds lines of ``{task, text, program}``, with ``options`` for some about clips.
-They were written without a picture, as people talk: what no frame of ``wordings.toml`` says. Every
-draw exchanges the words of the world for others of their family, alike in text and program, so a
-line teaches its construction and not its nouns.
+They were written without a picture, as people talk: what no frame of ``wordings.toml`` says.
+``selections.jsonl`` holds what a program found in a clip, with a question and options in other
+words: ``{info, question, options, answer}``. Every draw exchanges the words of the world for others
+of their family, alike in all texts, so a line teaches its construction and not its nouns.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from viper_lab.world.everyday.phrases import plural
 from viper_lab.world.everyday.words import Words, in_world_words, is_held_out, world_words
 from viper_lab.world.queries.lexicon import FAMILIES
 from viper_lab.world.queries.meaning import Meaning
-from viper_lab.world.queries.sample import TextSample
+from viper_lab.world.queries.sample import SelectionSample, TextSample
 
 # Materials that are adjectives alone: "made of shiny" is no English.
 _LOOKS = frozenset(
@@ -56,6 +58,21 @@ def written_samples() -> dict[str, Sequence[TextSample]]:
                        Meaning("written", {}), options)
         )  # fmt: skip
     return dict(found)
+
+
+def written_selection(random: Random) -> SelectionSample:
+    """Draw a written selection with other nouns; what was found is in the world's words."""
+    row = random.choice(_selections())
+    texts = [row["info"], row["question"], *row["options"], row["answer"]]
+    info, question, *options, answer = exchange(random, texts)
+    random.shuffle(options)
+    return SelectionSample(in_world_words(info), question, tuple(options), answer)
+
+
+@cache
+def _selections() -> Sequence[dict[str, Any]]:
+    text = Path(__file__).with_name("selections.jsonl").read_text("utf-8")
+    return [json.loads(line) for line in text.splitlines()]
 
 
 def exchange(random: Random, texts: Sequence[str], words: Words | None = None) -> list[str]:

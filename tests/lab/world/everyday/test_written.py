@@ -13,7 +13,12 @@ from viper_lab.recipes.writer_documents import DocumentOptions, document, listed
 from viper_lab.recipes.writer_words import made_up_lexicon
 from viper_lab.world.everyday.texts import words_of
 from viper_lab.world.everyday.words import HELD_OUT, in_world_words, is_held_out
-from viper_lab.world.everyday.written import exchange, written_samples, written_text
+from viper_lab.world.everyday.written import (
+    exchange,
+    written_samples,
+    written_selection,
+    written_text,
+)
 
 LEFT_OUT = {
     "count between": r"is_between[\s\S]*return str\(len\(",
@@ -105,3 +110,12 @@ def test_documents_hold_them_in_their_share_with_made_up_nouns() -> None:
                 learned += 1
                 found += re.sub(r"'.*?'", "", piece.text.strip()) in programs
     assert found == learned > 10
+
+
+def test_written_selections_keep_their_answer_among_the_options() -> None:
+    drawn = [written_selection(Random(seed)) for seed in range(300)]
+    assert all(each.answer in each.options for each in drawn)
+    assert len({each.options.index(each.answer) for each in drawn}) == 5
+    words = " ".join(f"{each.question} {' '.join(each.options)}" for each in drawn).lower().split()
+    assert not HELD_OUT & {word.strip("?,.!") for word in words}
+    assert all(in_world_words(each.info) == each.info for each in drawn)

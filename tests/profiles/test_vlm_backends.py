@@ -122,7 +122,7 @@ def test_weights_that_the_writer_uses_are_unloaded_when_it_is_idle(
 
 
 def test_equal_tables_of_text_models_are_loaded_once(tmp_path: Path, loads: list[str]) -> None:
-    equal = 'backend = "transformers"\nmodel = "embedded:writer"'
+    equal = 'backend = "transformers"\nmodel = "embedded:writer_small"'
     profile = profile_of(
         tmp_path,
         f"[llm]\n{equal}",

@@ -7,7 +7,7 @@ from pathlib import Path
 from viper.models.llm.protocol import Sampling
 from viper.models.llm.vllm_llm import VllmLLM
 
-WRITER = Path(__file__).parents[2] / "viper" / "embedded" / "weights" / "writer"
+WRITER = Path(__file__).parents[2] / "viper" / "embedded" / "weights" / "writer_small"
 ENDLESS = Sampling(temperature=2.0, max_tokens=1900)
 WAIT_S = 60.0
 

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-WRITER = Path(__file__).parents[2] / "viper" / "embedded" / "weights" / "writer"
+WRITER = Path(__file__).parents[2] / "viper" / "embedded" / "weights" / "writer_small"
 NAME = "writer"
 URL_VARIABLE = "VIPER_TEST_VLLM_URL"
 

@@ -12,11 +12,11 @@ from viper.errors import UnknownNameError
 # A module is loaded only when its recipe is requested.
 RECIPES: Mapping[str, str] = {
     role: f"viper_lab.recipes.{role}:train"
-    for role in ("detector", "vqa", "depth", "matcher", "video", "inpainter", "segmenter", "writer")
-    + ("planner", "critic", "seeker", "explorer", "looker", "domain")
+    for role in ("detector", "vqa", "depth", "matcher", "video", "inpainter", "segmenter")
+    + ("seeker", "looker", "domain")
 } | {
-    "writer-small": "viper_lab.recipes.writer:train_small",
-    "writer-pretrained": "viper_lab.recipes.pretrained:train",
+    "writer": "viper_lab.recipes.pretrained:train",
+    "writer-small": "viper_lab.recipes.writer:train",
     "seeker-without-graph": "viper_lab.recipes.seeker:train_without_graph",
     "vqa-baseline": "viper_lab.recipes.vqa_baseline:train",
 }

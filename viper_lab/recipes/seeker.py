@@ -28,7 +28,7 @@ from viper.strategies.seek.decisions import RecordedDecisions
 from viper.strategies.seek.graph import EVERY, FixedSequence, TransitionGraph, load_route
 from viper.strategies.seek.seeker import Seeker
 from viper.strategies.settings import RunSettings
-from viper_lab.recipes.adapters import WRITER, AdapterShape, AdapterTraining, learn
+from viper_lab.recipes.adapters import AdapterShape, AdapterTraining, learn
 from viper_lab.recipes.optim import TrainOptions
 from viper_lab.recipes.writer_documents import Piece
 from viper_lab.recipes.writer_score import load_llm
@@ -126,9 +126,9 @@ def evaluate(
     the seeker's.
 
     Args:
-        seeker: an adapter over the shipped writer, or a loaded model.
+        seeker: the folder of a model or of an adapter over the shipped writer, or a loaded model.
     """
-    llm = load_llm(seeker, WRITER)
+    llm = load_llm(seeker)
     library, transitions = Library.of(catalogue("val", seed)), load_graph(graph)
     right: dict[str, list[bool]] = defaultdict(list)
     for number, question in enumerate(questions(library.catalogue, count)):

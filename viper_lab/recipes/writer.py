@@ -1,6 +1,6 @@
-"""The program writer's recipe: a small Llama that writes programs from the compact prompt.
+"""The small program writer's recipe: a Llama that writes programs from the compact prompt.
 
-``viper lab world train writer``. Single CPU core, float32: about 5,000 tokens per second. The
+``viper lab world train writer-small``. Single CPU core, float32: about 5,000 tokens per second. The
 phases of its curriculum are in ``writer.toml``: first the grammar, nouns and names
 (``GROUND_PART``), then facts that only examples show (``FURTHER_PART``), then realistic prompts
 (``LAST_PART``), then everyday English in a model with more layers and words (``EVERYDAY_PART``).
@@ -37,7 +37,6 @@ from viper_lab.recipes.writer_tokenizer import (
 )
 from viper_lab.recipes.writer_words import spelling_samples
 
-SMALL = WriterShape(width=140, layers=4, heads=4, inner=280)
 MAX_CONTEXT = 2048
 LINE_STARTS = ("\n", "\n\n", "# ", "\n# ", "\n    ", "\n    # ", "\n        ", "\n        # ")
 
@@ -121,32 +120,11 @@ def train(options: TrainOptions) -> Mapping[str, float]:
     ``options.steps`` limits every phase, for a trial.
     """
     compiled = shutil.which("g++") is not None
-    model, tokenizer = _first_parts(options, WriterShape(), LAST_PART, compiled=compiled)
-    larger, words = everyday_writer(model, tokenizer, options, compiled=compiled)
-    return _saved(larger, words, options)
-
-
-def train_small(options: TrainOptions) -> Mapping[str, float]:
-    """Train a smaller model, see :func:`train`, to check that gains carry over.
-
-    Its last phase is half as long, and it learns no everyday English.
-    """
-    last = replace(LAST_PART, steps=LAST_PART.steps // 2)
-    compiled = shutil.which("g++") is not None
-    return _saved(*_first_parts(options, SMALL, last, compiled=compiled), options)
-
-
-def _first_parts(
-    options: TrainOptions, shape: WriterShape, last: Phase, *, compiled: bool
-) -> tuple[Any, Tokenizer]:
-    model, tokenizer = train_writer(options, shape=shape, compiled=compiled)
-    for part in (FURTHER_PART, last):
+    model, tokenizer = train_writer(options, compiled=compiled)
+    for part in (FURTHER_PART, LAST_PART):
         model = train_part(model, tokenizer, options, part, compiled=compiled)
-    return model, tokenizer
-
-
-def _saved(model: Any, tokenizer: Tokenizer, options: TrainOptions) -> Mapping[str, float]:
-    save_writer(model, tokenizer, options.out)
+    larger, words = everyday_writer(model, tokenizer, options, compiled=compiled)
+    save_writer(larger, words, options.out)
     return evaluate(options.out)
 
 

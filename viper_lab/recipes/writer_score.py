@@ -17,6 +17,8 @@ from random import Random
 from typing import Any
 
 from viper.api.sets import ApiEntry
+from viper.embedded import WEIGHTS
+from viper.models.llm.adapters import ADAPTER_CONFIG
 from viper.models.llm.protocol import LLM, Sampling
 from viper.models.llm.transformers_llm import TransformersLLM
 from viper.prompting.compact import END_OF_PROGRAM, compact_document, compact_selection
@@ -327,17 +329,13 @@ def _programs(llm: LLM, trials: Sequence[WriterTrial]) -> Iterator[str]:
         yield llm.generate([trial.prompt], GREEDY)[0][0].text
 
 
-def load_llm(model: Path | LLM, base: Path | None = None) -> LLM:
-    """Return a language model, loading it if ``model`` is a folder.
-
-    Args:
-        base: base model of an adapter in the folder; None: the folder holds a whole model.
-    """
+def load_llm(model: Path | LLM) -> LLM:
+    """Return a language model; a folder is loaded, an adapter over the shipped writer."""
     if not isinstance(model, Path):
         return model
-
-    adapter = model if base else None
-    return TransformersLLM(base or model, template="plain", local_only=True, adapter=adapter)
+    adapter = model if (model / ADAPTER_CONFIG).is_file() else None
+    base = WEIGHTS / "writer" if adapter else model
+    return TransformersLLM(base, template="plain", local_only=True, adapter=adapter)
 
 
 def _add(figures: dict[str, float], name: str, values: Sequence[float]) -> None:

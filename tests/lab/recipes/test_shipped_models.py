@@ -61,24 +61,24 @@ def test_the_inpainter_paints_what_it_is_asked_for():
 
 def test_the_planner_writes_plans_and_right_programs_from_them():
     from viper.models.llm.scripted import ScriptedLLM
-    from viper_lab.recipes.planner import evaluate
+    from viper_lab.recipes.planner_score import evaluate
 
     silent = ScriptedLLM(lambda prompt: "")
-    figures = evaluate(WEIGHTS / "planner", writer=silent, queries=8, seed=1)
+    figures = evaluate(WEIGHTS / "writer", writer=silent, queries=8, seed=1)
     assert figures["plans"] == 1 and figures["planned"] > 0.7
 
 
 def test_the_seeker_finds_what_nobody_told_it():
     from viper_lab.recipes.seeker import evaluate
 
-    figures = evaluate(WEIGHTS / "seeker", count=8)
+    figures = evaluate(WEIGHTS / "writer", count=8)
     assert figures["all"] > 0.6 and figures["expert"] > 0.85
 
 
 def test_the_explorer_acts_and_prefers_no_way():
-    from viper_lab.recipes.explorer import evaluate
+    from viper_lab.recipes.explorer_score import evaluate
 
-    figures = evaluate(WEIGHTS / "explorer", count=10)
+    figures = evaluate(WEIGHTS / "writer", count=10)
     assert figures["first"] > 0.8 and figures["done"] > 0.9
     assert figures["after a doubt"] > 0.8
     assert 0.1 < figures["whole"] < 0.8

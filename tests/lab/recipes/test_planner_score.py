@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from viper.models.llm.scripted import ScriptedLLM
-from viper_lab.recipes.planner import evaluate
+from viper_lab.recipes.planner_score import evaluate
 from viper_lab.world.queries.generate import generate
 from viper_lab.world.queries.meaning import FAMILIES
 from viper_lab.world.queries.programs import gold_program

@@ -1,45 +1,17 @@
-"""The explorer's recipe: an adapter of the program writer that acts turn by turn.
-
-``viper lab world train explorer``. Its texts are workflows
-(:mod:`viper_lab.world.queries.workflows`) with invented results, so nothing is rendered. The
-messages of environment and verifier are context; the agent's actions are learned. The agent has no
-preference among the routes to an answer.
-"""
+"""The explorer's score: how often it acts as workflows with invented results do."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
 from viper.models.llm.protocol import Sampling
 from viper.prompting.exploring import STOP, Action, read_action
-from viper_lab.recipes.adapters import WRITER, AdapterTraining, learn
-from viper_lab.recipes.optim import TrainOptions
-from viper_lab.recipes.writer_documents import Piece
 from viper_lab.recipes.writer_score import load_llm
 from viper_lab.world.queries.texts import text_sample
 from viper_lab.world.queries.workflows import CAPTION, WHOLE, WorkflowText, routes, workflow
-
-TRAINING = AdapterTraining("explorer", steps=450, learning_rate=3e-3, step_tokens=6000, longest=900)
-
-
-def train(options: TrainOptions) -> Mapping[str, float]:
-    """Train the explorer and save it to ``options.out``.
-
-    Returns:
-        Shares, see :func:`evaluate`.
-    """
-    learn(options, TRAINING, explorer_documents)
-    return evaluate(options.out)
-
-
-def explorer_documents(random: Random) -> Iterator[list[Piece]]:
-    """Yield training texts without end."""
-    while True:
-        turns = workflow(text_sample(random, "train", family="question"), random)
-        yield [Piece(text, is_own) for text, is_own in turns.pieces()]
 
 
 def evaluate(explorer: Path, *, count: int = 60, seed: int = 0) -> dict[str, float]:
@@ -49,7 +21,7 @@ def evaluate(explorer: Path, *, count: int = 60, seed: int = 0) -> dict[str, flo
     whichever it prefers; ``after a doubt``: one that it has not tried. ``whole`` and ``caption``
     are the shares of turns that begin these routes.
     """
-    llm = load_llm(explorer, WRITER)
+    llm = load_llm(explorer)
     right: dict[str, list[bool]] = defaultdict(list)
     for number in range(count):
         random = Random(f"explorer {seed} {number}")

@@ -1,9 +1,6 @@
-"""The planner's recipe: an adapter of the program writer that plans, and writes from plans.
+"""The planner's score.
 
-``viper lab world train planner``. Plans are the canonical programs' steps in words
-(:mod:`viper_lab.world.queries.plan_wordings`), so nothing is rendered.
-
-The score compares programs written from plans with programs written directly, on queries of the
+It compares programs written from plans with programs written directly, on queries of the
 validation split about fresh scenes and clips. Answers are judged as metrics do
 (:func:`viper.strategies.answers.is_desired`). The tools make no mistakes, so every error is one of
 the writing.
@@ -11,9 +8,8 @@ the writing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import numpy as np
@@ -31,10 +27,8 @@ from viper.schema import Failure
 from viper.strategies.answers import is_desired, read_answer
 from viper.strategies.program import ENTRY, program_arguments
 from viper_lab.datasets.world import world_sample
-from viper_lab.recipes.adapters import WRITER, AdapterTraining, learn
-from viper_lab.recipes.optim import TrainOptions
-from viper_lab.recipes.planner_documents import PlanDocuments, plan_document
-from viper_lab.recipes.writer_documents import Piece, listed_entries
+from viper_lab.recipes.writer import WRITER
+from viper_lab.recipes.writer_documents import listed_entries
 from viper_lab.recipes.writer_score import load_llm
 from viper_lab.world.clips import sample_clip
 from viper_lab.world.layout import sample_scene
@@ -45,28 +39,10 @@ from viper_lab.world.queries.sample import WorldSample
 from viper_lab.world.render import render_scene
 from viper_lab.world.scene import CLIP_FRAMES, CLIP_HEIGHT, CLIP_WIDTH
 
-TRAINING = AdapterTraining("planner", steps=480, step_tokens=2000, longest=1500)
-
 GREEDY = Sampling(max_tokens=320, stop=(END_OF_PROGRAM,))
 
 # Frames of a blank clip; perfect tools need no pixels.
 CLIP = (CLIP_FRAMES, CLIP_HEIGHT, CLIP_WIDTH, 3)
-
-
-def train(options: TrainOptions) -> Mapping[str, float]:
-    """Train the planner and save it to ``options.out``.
-
-    Returns:
-        Shares, see :func:`evaluate`.
-    """
-    learn(options, TRAINING, planner_documents)
-    return evaluate(options.out)
-
-
-def planner_documents(random: Random) -> Iterator[list[Piece]]:
-    """Yield training texts without end."""
-    while True:
-        yield plan_document(random, PlanDocuments())
 
 
 def evaluate(
@@ -83,11 +59,10 @@ def evaluate(
     share of replies that hold a plan.
 
     Args:
-        planner: any language model, or the folder of an adapter over the embedded writer; it also
-            writes the programs of its plans.
+        planner: any language model or its folder; it also writes the programs of its plans.
         writer: writes programs directly.
     """
-    asks, at_once = load_llm(planner, WRITER), load_llm(writer)
+    asks, at_once = load_llm(planner), load_llm(writer)
     hits: dict[str, list[bool]] = {}
     with Sandbox(prelude=library_for("abstract").prelude()) as sandbox:
         for family in FAMILIES:

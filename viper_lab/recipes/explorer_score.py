@@ -7,37 +7,34 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
-from viper.models.llm.protocol import Sampling
+from viper.models.llm.protocol import LLM, Sampling
 from viper.prompting.exploring import STOP, Action, read_action
 from viper_lab.recipes.writer_score import load_llm
 from viper_lab.world.queries.texts import text_sample
-from viper_lab.world.queries.workflows import CAPTION, WHOLE, WorkflowText, routes, workflow
+from viper_lab.world.queries.workflows import WorkflowText, routes, workflow
 
 
-def evaluate(explorer: Path, *, count: int = 60, seed: int = 0) -> dict[str, float]:
+def evaluate(explorer: Path | LLM, *, count: int = 60, seed: int = 0) -> dict[str, float]:
     """Return shares of turns, by kind of turn, in which the agent acts as the workflow does.
 
     The questions are of the validation split. ``first``: the agent takes one of the valid routes,
-    whichever it prefers; ``after a doubt``: one that it has not tried. ``whole`` and ``caption``
-    are the shares of turns that begin these routes.
+    whichever it prefers; ``after a doubt``: one that it has not tried.
     """
     llm = load_llm(explorer)
     right: dict[str, list[bool]] = defaultdict(list)
     for number in range(count):
         random = Random(f"explorer {seed} {number}")
         sample = text_sample(random, "val", family="question")
-        ways = {name: route.turns[0] for name, route in routes(sample).items()}
+        ways = {route.turns[0] for route in routes(sample).values()}
         for due, prompt, action in _due(workflow(sample, random)):
             sampling = Sampling(max_tokens=320, stop=STOP)
             reply = llm.generate([prompt], sampling)[0][0].text
             predicted = read_action(reply, in_words=False)
             code = predicted.text if predicted else ""
             if due == "after a doubt":
-                right[due].append(code in ways.values() and code not in prompt)
+                right[due].append(code in ways and code not in prompt)
             elif due == "first":
-                right[due].append(code in ways.values())
-                for name in (WHOLE, CAPTION):
-                    right[name].append(code == ways[name])
+                right[due].append(code in ways)
             else:
                 right[due].append(predicted == action)
     return {name: round(sum(each) / len(each), 4) for name, each in sorted(right.items())}

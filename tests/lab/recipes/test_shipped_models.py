@@ -75,13 +75,11 @@ def test_the_seeker_finds_what_nobody_told_it():
     assert figures["all"] > 0.6 and figures["expert"] > 0.85
 
 
-def test_the_explorer_acts_and_prefers_no_way():
+def test_the_explorer_acts_as_workflows_do():
     from viper_lab.recipes.explorer_score import evaluate
 
-    figures = evaluate(WEIGHTS / "writer", count=10)
-    assert figures["first"] > 0.8 and figures["done"] > 0.9
-    assert figures["after a doubt"] > 0.8
-    assert 0.1 < figures["whole"] < 0.8
+    figures = evaluate(WEIGHTS / "writer", count=20)
+    assert figures["first"] > 0.7 and figures["done"] > 0.9
 
 
 def test_the_looker_looks_closer_and_reads_what_it_shows():

@@ -167,9 +167,10 @@ def test_a_shipped_model_that_does_not_exist(tmp_path: Path) -> None:
 
 def test_the_small_profile_differs_in_the_writer_and_what_lies_over_it() -> None:
     main, small = read_profile("embedded"), read_profile("embedded-small")
-    for helper in ("planner", "seeker", "explorer"):
+    for helper in ("planner", "explorer"):
         assert main.models[helper].model == "embedded:writer"
-    assert set(small.models) == {"llm", "looker"}
+    assert main.models["seeker"].model == "embedded:writer_small"
+    assert set(small.models) == {"llm", "seeker", "looker"}
     assert small.llm == replace(main.llm, model="embedded:writer_small")
     own = {"name": main.name, "description": main.description, "extends": None, "path": main.path}
     assert not small.confidence  # the calibration is the other writer's

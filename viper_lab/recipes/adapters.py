@@ -1,9 +1,10 @@
-"""Adapters of the embedded writer: low-rank matrices beside its frozen weights.
+"""Adapters of the small embedded writer: low-rank matrices beside its frozen weights.
 
 The base is a shipped writer. Only the matrices of the adapter are trained, saved and shipped.
 :mod:`viper.models.llm.adapters` loads them over the base again.
 
-Source: LoRA (Hu et al. 2022).
+Source: LoRA (Hu et al. 2022). Differs: also adapts the embedding and the output layer, because the
+texts of an adapter use other words than the base's programs.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from torch import Tensor
 from viper.models.llm.adapters import ADAPTER_CONFIG, state_base
 from viper.models.loading import LoadOptions, load_pretrained
 from viper_lab.recipes.optim import FitOptions, TrainOptions, fit
-from viper_lab.recipes.writer import WRITER, Batch, batched, encode_pieces, loss_of
+from viper_lab.recipes.writer import SMALL_WRITER, Batch, batched, encode_pieces, loss_of
 from viper_lab.recipes.writer_documents import Piece
 from viper_lab.recipes.writer_tokenizer import load_tokenizer
 
@@ -52,6 +53,8 @@ class AdapterShape:
         "gate_proj",
         "up_proj",
         "down_proj",
+        "embed_tokens",
+        "lm_head",
     )
 
 
@@ -75,7 +78,9 @@ class AdapterTraining:
     shape: AdapterShape = AdapterShape()
 
 
-def fresh_adapter(base: Path = WRITER, shape: AdapterShape | None = None, seed: int = 0) -> Any:
+def fresh_adapter(
+    base: Path = SMALL_WRITER, shape: AdapterShape | None = None, seed: int = 0
+) -> Any:
     """Return the frozen base with an untrained adapter, which changes no output yet."""
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM
@@ -151,7 +156,7 @@ def learn(
     Args:
         documents: returns an endless stream of texts; each step passes a new generator.
     """
-    tokenizer = load_tokenizer(WRITER)
+    tokenizer = load_tokenizer(SMALL_WRITER)
 
     def rows_at(seed: str) -> Iterator[Row]:
         return encode(tokenizer, documents(Random(seed)), training.longest)
@@ -190,7 +195,7 @@ def step_batches(rows: Iterator[Row], step_tokens: int) -> Sequence[Batch]:
     return batched(chosen)
 
 
-def save_adapter(model: Any, folder: Path, base: Path = WRITER) -> None:
+def save_adapter(model: Any, folder: Path, base: Path = SMALL_WRITER) -> None:
     """Save only the adapter, in half precision, as safetensors without local paths."""
     half: Any = copy.deepcopy(model)
     half.to(torch.float16)

@@ -27,7 +27,6 @@ from viper.schema import Failure
 from viper.strategies.answers import is_desired, read_answer
 from viper.strategies.program import ENTRY, program_arguments
 from viper_lab.datasets.world import world_sample
-from viper_lab.recipes.writer import WRITER
 from viper_lab.recipes.writer_documents import listed_entries
 from viper_lab.recipes.writer_score import load_llm
 from viper_lab.world.clips import sample_clip
@@ -48,7 +47,7 @@ CLIP = (CLIP_FRAMES, CLIP_HEIGHT, CLIP_WIDTH, 3)
 def evaluate(
     planner: Path | LLM,
     *,
-    writer: Path | LLM = WRITER,
+    writer: Path | LLM,
     queries: int = 150,
     seed: int = 0,
     report: Callable[[str], None] = lambda line: None,

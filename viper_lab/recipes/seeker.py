@@ -126,7 +126,7 @@ def evaluate(
     the seeker's.
 
     Args:
-        seeker: the folder of a model or of an adapter over the shipped writer, or a loaded model.
+        seeker: the folder of a model or of an adapter over the small writer, or a loaded model.
     """
     llm = load_llm(seeker)
     library, transitions = Library.of(catalogue("val", seed)), load_graph(graph)

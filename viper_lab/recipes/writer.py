@@ -40,8 +40,8 @@ from viper_lab.recipes.writer_words import spelling_samples
 MAX_CONTEXT = 2048
 LINE_STARTS = ("\n", "\n\n", "# ", "\n# ", "\n    ", "\n    # ", "\n        ", "\n        # ")
 
-# The shipped writer, base of the adapters.
-WRITER = WEIGHTS / "writer"
+# The shipped one, base of the adapters.
+SMALL_WRITER = WEIGHTS / "writer_small"
 
 # Words of everyday English that become tokens.
 NEW_WORDS = 400

@@ -330,11 +330,11 @@ def _programs(llm: LLM, trials: Sequence[WriterTrial]) -> Iterator[str]:
 
 
 def load_llm(model: Path | LLM) -> LLM:
-    """Return a language model; a folder is loaded, an adapter over the shipped writer."""
+    """Return a language model; a folder is loaded, an adapter over the small writer."""
     if not isinstance(model, Path):
         return model
     adapter = model if (model / ADAPTER_CONFIG).is_file() else None
-    base = WEIGHTS / "writer" if adapter else model
+    base = WEIGHTS / "writer_small" if adapter else model
     return TransformersLLM(base, template="plain", local_only=True, adapter=adapter)
 
 

@@ -71,7 +71,7 @@ def test_the_planner_writes_plans_and_right_programs_from_them():
 def test_the_seeker_finds_what_nobody_told_it():
     from viper_lab.recipes.seeker import evaluate
 
-    figures = evaluate(WEIGHTS / "writer", count=8)
+    figures = evaluate(WEIGHTS / "seeker", count=8)
     assert figures["all"] > 0.6 and figures["expert"] > 0.85
 
 

@@ -63,7 +63,7 @@ def test_training_sees_the_weights_that_will_be_used(base: Path) -> None:
     model = trained(base)
     weights = merged_weights(model)
     merged = dict(trained(base).merge_and_unload().named_parameters())
-    assert len(weights) == 2 * 7
+    assert len(weights) == 2 * 7 + 2
     for name, weight in weights.items():
         torch.testing.assert_close(weight, merged[name])
         assert weight.requires_grad

@@ -34,16 +34,15 @@ CALIBRATIONS = PLAIN, VERIFIED, CHECKED = "plain", "verified", "checked"
 # picture speaks for it.
 UNSUPPORTED = "unsupported"
 
-# Answers with these features have no confidence: the calibration knows only the usual pictures, and
-# programs that look.
-UNCALIBRATED = frozenset({"warning:unlike_training_pictures", f"warning:{UNSUPPORTED}"})
+# Answers with these features have no confidence: the calibration knows only the usual pictures and
+# words, and programs that look. Whether an unknown word matters, labelled samples do not tell: in
+# those of a grammar it is a slip of the pen, in a question about elephants it is the elephant.
+UNCALIBRATED = frozenset(
+    {"warning:unlike_training_pictures", "warning:unknown_words", f"warning:{UNSUPPORTED}"}
+)
 
 # Feature of an answer by a given program.
 GIVEN = "given"
-
-# Features that make an answer one of another sort: a calibration without a weight for it knows
-# nothing about the answer.
-_SORTS = frozenset({GIVEN, "warning:unknown_words"})
 
 # Longer histories are too rare in labelled samples for a weight of their own.
 _MOST_RERUNS = 3
@@ -90,7 +89,8 @@ class Confidence:
         for a program that looked at nothing: nothing is known about such answers.
         """
         values = features(trace)
-        needed = values.keys() & {*_SORTS, f"task:{_task_of(trace)}"}
+        # A calibration without a weight for these knows nothing about the answer.
+        needed = values.keys() & {GIVEN, f"task:{_task_of(trace)}"}
         if UNCALIBRATED & values.keys() or needed - self.weights.keys():
             return None
         return probability(self.weights, values)

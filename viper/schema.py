@@ -272,11 +272,10 @@ class RunWarning:
             outside the profile's domain, or a program looked for what the detector does not know,
             ``guessed`` if the answer rests on nothing that was found, ``weak_evidence`` if it rests
             on what only a lowered threshold let pass, ``incomplete_reply`` if a model's reply was
-            cut or held unreadable entries, ``fallback`` if a fallback answered, ``weak_model`` if
-            the profile says so of the model that acts, ``field`` if a field of a document is
-            missing or in doubt, ``unused_pictures`` if a program looked at some of several pictures
-            only, ``unsupported`` if it looked at nothing, ``wrong_type`` if the question asks for
-            another kind of answer.
+            cut or held unreadable entries, ``fallback`` if a fallback answered, ``field`` if a
+            field of a document is missing or in doubt, ``unused_pictures`` if a program looked at
+            some of several pictures only, ``unsupported`` if it looked at nothing, ``wrong_type``
+            if the question asks for another kind of answer.
         text: one sentence for people.
         detail: the facts behind it, JSON.
     """

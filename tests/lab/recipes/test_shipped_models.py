@@ -79,7 +79,7 @@ def test_the_explorer_acts_as_workflows_do():
     from viper_lab.recipes.explorer_score import evaluate
 
     figures = evaluate(WEIGHTS / "writer", count=20)
-    assert figures["first"] > 0.7 and figures["done"] > 0.9
+    assert figures["first"] > 0.6 and figures["done"] > 0.9
 
 
 def test_the_looker_looks_closer_and_reads_what_it_shows():

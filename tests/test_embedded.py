@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 import pytest
+from PIL import Image
 
 from tests.forked import python
 from viper import Reasoner, load_profile
@@ -53,6 +54,20 @@ def test_the_demo_questions_are_answered_rightly(reasoner: Reasoner, item: dict)
     assert result.warnings == ()
     assert bool(result.trace.turns) == (strategy == "look")
     assert ("def execute_command" in (result.program or "")) == (strategy == "program")
+
+
+@pytest.mark.parametrize(
+    "question", ["is there an elephant?", "Wie viele Kugeln gibt es?", "what does the cat wear?"]
+)
+def test_it_is_sure_of_nothing_that_it_does_not_know(reasoner: Reasoner, question: str) -> None:
+    answer = reasoner.run(str(MEDIA / demo_items()[0]["media"]), question).answer
+    assert answer is None or answer.confidence is None
+
+
+def test_it_is_sure_of_nothing_in_a_pixel(reasoner: Reasoner) -> None:
+    pixel = Image.new("RGB", (1, 1), (255, 0, 0))
+    answer = reasoner.run(pixel, "how many balls are there?").answer
+    assert answer is None or answer.confidence is None
 
 
 def test_a_second_query_on_the_same_picture_runs_no_tower_again(reasoner: Reasoner) -> None:

@@ -35,6 +35,7 @@ from viper.embedded import WEIGHTS
 from viper.models.llm.openai_llm import OpenAILLM
 from viper.models.llm.protocol import LLM, Sampling
 from viper.models.llm.transformers_llm import TransformersLLM
+from viper.models.loading import LoadOptions, load_pretrained
 from viper.profiles import load_profile
 from viper.prompting.compact import END_OF_PROGRAM
 from viper.reasoner import Reasoner, RunOptions
@@ -89,12 +90,11 @@ class Generate:
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
         self._tokenizer: Any = AutoTokenizer.from_pretrained(model, local_files_only=True)
-        network: Any = AutoModelForCausalLM.from_pretrained(
-            model, dtype="float32", local_files_only=True
-        )
+        loading = LoadOptions(device="cpu", dtype="float32", local_only=True)
+        network: Any = load_pretrained(AutoModelForCausalLM, model, loading)
         # The limit of new tokens counts; the checkpoint's own would be warned about at every call.
         network.generation_config.max_length = None
-        self._network = network.eval()
+        self._network = network
         self._sampling, self._batch, self._keep_prefix = sampling, batch, keep_prefix
         self._options: dict[str, int] = LOOKUP if lookup else {}
         self._prefix: tuple[list[int], Any] = ([], None)

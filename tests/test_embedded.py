@@ -150,7 +150,7 @@ def test_commands_from_the_readme(
 
 def test_commands_from_the_readme_that_need_files_parse() -> None:
     commands = readme_commands("sh")
-    assert len(commands) == 9
+    assert len(commands) == 8
     for arguments in commands:
         command: click.Command = cli
         while isinstance(command, click.Group) and arguments:

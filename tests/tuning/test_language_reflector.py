@@ -146,5 +146,6 @@ def test_a_small_writer_is_asked_for_no_fault() -> None:
     with Bench(["find"]) as bench:
         with pytest.raises(UsageError, match="name one as \\[critic\\]"):
             reflectors_of(bench.reasoner.components, "llm")
+        assert reflectors_of(bench.reasoner.components, "none") == []
         (only,) = reflectors_of(bench.reasoner.components, "both")
         assert isinstance(only, InterventionReflector)

@@ -165,7 +165,7 @@ def reflectors_of(components: Components, reflection: str) -> list[Reflector]:
         reflectors.append(InterventionReflector(components))
     toolbox, writer = components.toolbox, (components.llm, components.settings.prompt_style)
     llm, style = components.model("critic") or writer
-    if style == "compact" and reflection != "intervention":
+    if style == "compact" and reflection not in ("intervention", "none"):
         if reflectors:
             return reflectors
         raise UsageError(

@@ -57,6 +57,15 @@ def status(found: Any, text: str) -> None:
     found.locator(".viper-status", has_text=text).first.wait_for()
 
 
+def keep(found: Any) -> None:
+    """Sends the feedback with the keyboard.
+
+    On a busy machine chromium may still route a click by where the frame with the trace was before
+    the page scrolled, and the click goes to the frame.
+    """
+    button(found, "Keep this feedback").press("Enter")
+
+
 def drawn(tab: Tab, address: str, **options: Any) -> Any:
     """A page with a drawn picture."""
     found = tab(address, **options)
@@ -82,11 +91,11 @@ def test_from_a_drawn_scene_to_feedback(
     assert frame.get_by_role("tab").count() == 4
     kept = found.locator(".viper-status").first.inner_text().split()[-1]
     found.get_by_label("Wrong? What would have been right").fill("a ball")
-    button(found, "Keep this feedback").click()
+    keep(found)
     status(found, "expected a box")
     found.get_by_label("Wrong? What would have been right").fill("1,2,30,40")
     found.get_by_label("A comment in words").fill("it took the shadow")
-    button(found, "Keep this feedback").click()
+    keep(found)
     status(found, f"kept for {kept}")
     (remark,) = [one for one in read_feedback(served.folder) if one.sample_id == kept]
     assert (remark.answer, remark.comment) == ([1, 2, 30, 40], "it took the shadow")
@@ -175,8 +184,7 @@ def test_a_box_is_drawn_as_feedback(
     expect(right).to_have_value("20,10,70,50")
     found.mouse.move(left + 90 * scale, top + 20 * scale)
     expect(right).to_have_value("20,10,70,50")
-    # By key: a click right after the scroll to it may land in the frame that was there before.
-    button(found, "Keep this feedback").press("Enter")
+    keep(found)
     status(found, f"kept for {kept}")
     shoot(found, "demo-drawn")
     (remark,) = [one for one in read_feedback(served.folder) if one.sample_id == kept]
@@ -245,7 +253,7 @@ def test_earlier_questions_are_shown_again(tab: Tab, served: ServedDemo, picture
     assert found.locator(".viper-trials details").count() == 4
     assert found.frame_locator("iframe").locator("h1").inner_text() == "find the faint ball"
     found.get_by_label("A comment in words").fill("seen again")
-    button(found, "Keep this feedback").click()
+    keep(found)
     status(found, f"kept for {kept}")
 
 
@@ -265,7 +273,7 @@ def test_profile_and_strategy_are_chosen(tab: Tab, served: ServedDemo, picture: 
         assert store.manifest.strategy == "vqa"
         assert [row.text for row in store.rows()] == ["what color is it?"]
     found.get_by_label("A comment in words").fill("fine")
-    button(found, "Keep this feedback").click()
+    keep(found)
     status(found, "kept for asked-1")
     assert len(read_feedback(run)) == 1
 

@@ -25,7 +25,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -59,9 +59,11 @@ class OwnFile:
 
     Attributes:
         path: the CSV or JSON-lines file.
+        query: the query of lines without one; "" requires the column.
     """
 
     path: Path
+    query: str = ""
     splits: tuple[str, ...] = ("all",)
     metric: str = "mixed"
     summary: str = "a file of your own"
@@ -111,9 +113,13 @@ class OwnFile:
         wrong: list[DataError] = []
         source, is_csv = self._source, self.path.suffix == ".csv"
         record_of: Callable[..., Record] = _csv_record if is_csv else _json_record
-        for at, line in source.csv_rows(REQUIRED) if is_csv else source.lines():
+        columns = ("media",) if self.query else REQUIRED
+        for at, line in source.csv_rows(columns) if is_csv else source.lines():
             try:
-                good.append(_sample(record_of(line, source, at), root))
+                record = record_of(line, source, at)
+                if self.query:
+                    record = replace(record, values={"query": self.query, **record.values})
+                good.append(_sample(record, root))
             except DataError as error:
                 wrong.append(error)
         return good, wrong

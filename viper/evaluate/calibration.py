@@ -105,14 +105,23 @@ def _calibrated(answers: Sequence[Labelled], right: Any) -> tuple[Confidence, Fl
 
 
 def _fit(answers: Sequence[Labelled]) -> dict[str, float]:
-    """Return the weights of a logistic regression with a quadratic penalty."""
+    return weights_of([answer.features for answer in answers], [answer.right for answer in answers])
+
+
+def weights_of(values: Sequence[Mapping[str, float]], hits: Iterable[bool]) -> dict[str, float]:
+    """Return the weights of a logistic regression with a quadratic penalty.
+
+    Args:
+        values: features of each answer by name; absent ones are 0.
+        hits: whether each answer is right.
+    """
     from scipy.optimize import minimize
     from scipy.special import expit
 
-    names = sorted({name for answer in answers for name in answer.features})
-    rows = np.array([[answer.features.get(name, 0.0) for name in names] for answer in answers])
+    names = sorted({name for features in values for name in features})
+    rows = np.array([[features.get(name, 0.0) for name in names] for features in values])
     rows = np.hstack([np.ones((len(rows), 1)), rows])
-    right = np.array([answer.right for answer in answers], dtype=float)
+    right = np.array([*hits], dtype=float)
     penalty = _PENALTY * np.array([0.0, *[1.0] * len(names)])
 
     def loss(weights: Floats) -> tuple[float, Floats]:

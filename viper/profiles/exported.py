@@ -47,6 +47,15 @@ if __name__ == "__main__":
 """
 
 
+def public_document(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a profile as JSON values without secrets and paths of viper."""
+    values: dict[str, Any] = redacted(plain(document))
+    values["run"] = {key: each for key, each in values["run"].items() if key != "own"}
+    if values.get("path") and Path(values["path"]).expanduser().parent in SHIPPED:
+        values["path"] = None
+    return values
+
+
 @dataclass(frozen=True, kw_only=True)
 class ExportedProgram:
     """The content of an exported script.
@@ -95,10 +104,6 @@ class ExportedProgram:
                 f"{trace.query.text[:60]!r} was answered by {how}, not by a single program; "
                 "only programs of the strategies program and plan can be exported"
             )
-        values: dict[str, Any] = redacted(plain(document))
-        values["run"] = {key: each for key, each in values["run"].items() if key != "own"}
-        if values.get("path") and Path(values["path"]).expanduser().parent in SHIPPED:
-            values["path"] = None
         return cls(
             query=trace.query.text,
             task=trace.task,
@@ -108,7 +113,7 @@ class ExportedProgram:
             thresholds=trial.thresholds,
             api=trace.api,
             models=models,
-            profile=values,
+            profile=public_document(document),
             routines=routines,
         )
 

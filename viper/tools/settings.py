@@ -114,6 +114,8 @@ class ToolSettings:
             profile's pictures; a routine without one does not compare depths.
         attribute_families: words that exclude each other (colours, materials, …);
             ``verify_property`` compares a word against the others of its family.
+        nouns: names of things that a detector without categories knows; ``viper fit`` counts them,
+            each also with the other words of the families before it.
         synonyms: word of the models -> other words for it. Tools replace these, plurals and small
             typing errors of them by the models' word; a name with an unknown word stays as it is.
         cache_entries, cache_mb: limits of the cache of encodings, and again of results.
@@ -131,6 +133,7 @@ class ToolSettings:
     crop_shape: str = "box"
     depth_ratios: Mapping[str, float] = field(default_factory=dict)
     attribute_families: tuple[tuple[str, ...], ...] = ()
+    nouns: tuple[str, ...] = ()
     synonyms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     cache_entries: int = 4096
     cache_mb: int = 256

@@ -222,20 +222,21 @@ class SampleRunner:
         """Read the item's media into the cache. Errors are left to :meth:`answer`."""
         if item.sample.files:
             with contextlib.suppress(BaseException):  # panics are no Exception
-                self._media(item.sample)
+                self.media_of(item.sample)
 
     def _events(
         self, sample: Sample, options: RunOptions, cancel: threading.Event, meter: UsageMeter
     ) -> Iterator[Trial | RunResult]:
         """Answer a sample; see :meth:`viper.reasoner.Reasoner.stream`."""
-        media = self._media(sample)
+        media = self.media_of(sample)
         program = self.programs.get(kind_of(sample.groups), self.programs.get(""))
         if program is None:
             yield from self.reasoner.stream(media, sample.text, options, cancel=cancel, usage=meter)
         else:
             yield self.reasoner.execute(program, media, sample.text, options, cancel=cancel)
 
-    def _media(self, sample: Sample) -> Media:
+    def media_of(self, sample: Sample) -> Media:
+        """Return the sample's media, from the cache if it was read before."""
         if not sample.files:
             return media_from(sample.load())
         # The files of an edit also name its reference, which is not part of its media.

@@ -28,10 +28,12 @@ from viper.data.sample import DatasetSpec, Sample
 from viper.data.source import SourceFile
 from viper.embedded import BANKS, DOMAINS
 from viper.evaluate.answers_file import AnswersFile
+from viper.evaluate.intervals import Estimate
 from viper.evaluate.predictions import read_predictions
 from viper.evaluate.runs.feedback import Feedback, add_feedback, read_feedback
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
+from viper.jobs.job import Job, JobRecord, JudgedCase, KeptProgram, Likeness, read_job
 from viper.models.domain import Look
 from viper.models.llm.capabilities import Capabilities, Corrections
 from viper.models.media import media_from, write_mp4
@@ -43,7 +45,7 @@ from viper.profiles.files import read_profile, shipped_profiles
 from viper.record import result_record, trace_from_record
 from viper.schema import to_json
 from viper.search.documents import documents
-from viper.storage.json_lines import append_line
+from viper.storage.json_lines import append_line, dumps
 from viper.strategies.demonstration_pool import DemonstrationPool, PoolExample
 from viper.strategies.seek import graph
 from viper.strategies.seek.graph import load_route
@@ -55,6 +57,31 @@ GRAPHS = Path(graph.__file__).parent / "graphs"
 # Name of a reader: the name of its file, a function that returns the bytes of a valid one, and a
 # function that reads the file.
 Reader = tuple[str, Callable[[Path], bytes], Callable[[Path], Any]]
+
+
+_LABEL = '{"media":["a.png"],"query":"q","task":"question","answer":"x"}\n'
+
+
+def a_record() -> JobRecord:
+    """What a fit leaves in ``job.json``."""
+    kept = KeptProgram("def execute_command(image):\n    return 'x'\n", {}, 1.0, "written")
+    return JobRecord(
+        query="q",
+        task="question",
+        kind="image",
+        kept=(kept,),
+        weights={"intercept": 1.0, "agreement": 1.0},
+        estimate=Estimate(1.0, 8, 0.7, 1.0),
+        baselines={"commonest answer": Estimate(0.5, 8, 0.2, 0.8)},
+        labelled=8,
+        judged=(JudgedCase("a.png", "x", "x", True, 0.9, 1.0),),
+        likeness=Likeness(((0.1,) * 48,), 0.2),
+    )
+
+
+def _job_labels(folder: Path) -> None:
+    with Job(folder) as job:
+        job.labels()
 
 
 def _picture(kind: str, **options: Any) -> Callable[[Path], bytes]:
@@ -227,6 +254,8 @@ READERS: Mapping[str, Reader] = {
     "bank": ("bank.jsonl", _bank, read_bank),
     "corrections": ("endpoints.json", _corrections, _read_corrections),
     "pool": ("index.db", _pool, _read_pool),
+    "job": ("job.json", lambda _: dumps(a_record()).encode(), lambda path: read_job(path.parent)),
+    "job labels": ("labels.jsonl", _bytes(_LABEL * 2), lambda path: _job_labels(path.parent)),
     "script": ("answer.py", _script, _read_script),
     "profile": ("a.toml", lambda _: shipped_profiles()["endpoint"].read_bytes(),
                 lambda path: read_profile(str(path))),

@@ -32,6 +32,7 @@ LAYERS = (
     "env", "bridges",
     "testing",
     "tuning",
+    "jobs",
     "commands", "cli", "__main__", "__init__",
 )  # fmt: skip
 """Parts of the product, lowest first: a part imports lower ones and itself, without exception."""
@@ -108,14 +109,14 @@ def test_imports_go_down() -> None:
     assert not found, "\n".join(found)
 
 
-def test_only_commands_use_the_room_of_learning() -> None:
+def test_only_jobs_and_commands_use_the_room_of_learning() -> None:
     users = {
         part_of(path)
         for path in modules()
         for _, name in imported(path, ast.parse(path.read_text(encoding="utf-8")))
         if f"{name}.".startswith("viper.tuning.")
     }
-    assert users <= {"tuning", "commands"}
+    assert users <= {"tuning", "jobs", "commands"}
 
 
 def imported_modules(names: dict[str, Path], module: str) -> set[str]:
@@ -170,7 +171,7 @@ def test_the_check_itself_sees_a_breach(tmp_path: Path, monkeypatch: pytest.Monk
 
 # Lines of code that the product may have, in at most so many files. Whoever adds a feature takes
 # something of its size out, or raises the ceiling with a reason in the commit.
-CEILING_LINES, CEILING_FILES = 50_690, 430
+CEILING_LINES, CEILING_FILES = 52_650, 436
 
 
 def code_lines(path: Path) -> int:

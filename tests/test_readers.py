@@ -24,6 +24,7 @@ _OF_READERS = {
     "data.nlvr": "PNG", "data.plain_pickle": "pickle", "data.source": "CSV, JSON lines",
     "evaluate.answers_file": "table", "evaluate.predictions": "predictions",
     "evaluate.runs.store": "manifest, samples", "evaluate.sample_result": "samples",
+    "jobs.job": "job", "jobs.cases": "PNG", "jobs.outcomes": "job labels",
     "models.domain": "look", "models.llm.capabilities": "corrections",
     "models.vision.detector_onnx": "ONNX",
     "models.media": "PNG", "models.media_files": "PNG, MP4, PDF",
@@ -31,12 +32,14 @@ _OF_READERS = {
     "search.documents": "texts, Markdown, dump", "storage.files": "manifest",
     "storage.json_lines": "feedback, labels, workflows", "storage.sqlite": "samples, pool",
     "storage.versioned": "pool", "commands.exported": "record, script", "commands.exec": "script",
+    "commands.fit": "job",
 }  # fmt: skip
 _OF_THE_USER = [
     "api.routine_files", "commands.demo", "commands.dry_run", "commands.learn_writer",
     "commands.options", "commands.routine", "commands.terminal", "evaluate.evaluation",
     "evaluate.trackers", "models.checkpoints", "models.decoding", "models.hub",
     "models.llm.adapters", "models.llm.wrapped", "models.loading",
+    "jobs.review_page", "jobs.rules",
     "models.vision.embedder_sentence", "profiles.models", "prompting.template",
     "sandbox.lockdown", "sandbox.pool", "sandbox.zygote", "search.image_index", "search.named",
     "search.picture_index", "search.text_index", "search.web_text", "serve.client", "serve.forms",

@@ -15,18 +15,23 @@ from typing import Any
 import click
 import httpx
 import pytest
+from PIL import Image
 
 from tests.commands.test_bad_input import viper
 from tests.evaluate.fake_backends import a_set
+from tests.readers import a_record
 from viper.ace.bank import read_bank, write_bank
 from viper.api.library import library_for
 from viper.api.routine_files import StoredRoutines
 from viper.cli import cli
 from viper.errors import UsageError
 from viper.evaluate.runs.manifest import Manifest
+from viper.jobs.cases import Label
+from viper.jobs.job import Job
 from viper.profiles.exported import ExportedProgram
 from viper.sandbox import Sandbox
 from viper.schema import Example
+from viper.storage.json_lines import dumps
 
 ROUTINES = """
 from viper import routine
@@ -124,6 +129,10 @@ COMMANDS = {
     "ace merge": ["ace", "merge", "BANK", "--out", "OUT.jsonl"],
     "ace pool add": ["ace", "pool", "add", "BANK", "--state", "STATE"],
     "apply": ["apply", "SCRIPT", "PICTURES", "-o", "OUT.csv"],
+    "apply job": ["apply", "JOB", "PICTURES", "-o", "OUT.csv"],
+    "fit": ["fit", "--out", "JOB"],
+    "review": ["review", "JOB", "PICTURES", "--no-open"],
+    "audit": ["audit", "LABELS", "--out", "JOB"],
     "learn feedback": ["learn", "feedback", "RUN", "q1", "--comment", "seen"],
     "learn samples": ["learn", "samples", "TABLE", "--from", "RUN", "--profile", "PROFILE",
                       "--state", "STATE"],
@@ -156,7 +165,7 @@ def commands(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:
 
 
 def test_every_command_is_tried_or_takes_nothing_of_strangers() -> None:
-    tried = {tuple(line.partition(" --")[0].split()) for line in COMMANDS}
+    tried = {tuple(line.partition(" --")[0].split()) for line in COMMANDS if line != "apply job"}
     rest = {path for path in commands(cli) if path not in tried}
     names = {"-".join(path[:end]) for path in rest for end in (len(path), 1, 2)}
     assert not [p for p in rest if not {"-".join(p[:n]) for n in (1, 2, 3)} & {*OF_THE_USER}]
@@ -174,6 +183,7 @@ def test_no_code_of_theirs_runs(
         "PROFILE": tmp_path / "asked" / "fake.toml", "TABLE": tmp_path / "asked/questions.csv",
         "PICTURES": tmp_path / "asked" / "pictures", "STATE": tmp_path / "state",
         "PICTURE": tmp_path / "asked" / "pictures" / "0.png",
+        "JOB": tmp_path / "job", "LABELS": tmp_path / "labels.csv",
     }  # fmt: skip
     line = [
         str(places[part]) if part in places else part.replace("OUT", str(tmp_path / "out"))
@@ -181,12 +191,12 @@ def test_no_code_of_theirs_runs(
     ]
     code, _, err = viper(capsys, *line)
     assert not mark.exists() and code in (0, 1, 2) and "Traceback" not in err
-    if name in ("export", "apply"):
+    if name in ("export", "apply", "apply job", "fit", "review", "audit"):
         assert code == 2 and "--trust" in err.splitlines()[-1]
 
 
 def hostile(run: Path, mark: Path, folder: Path, old: bool) -> None:
-    """Write a run, a bank and an exported script of a stranger."""
+    """Write a run, a bank, an exported script and a job of a stranger."""
     of_shell(run, mark)
     if old:
         without_texts(run)
@@ -204,6 +214,20 @@ def hostile(run: Path, mark: Path, folder: Path, old: bool) -> None:
         profile=manifest["document"],
     )  # fmt: skip
     (folder / "script.py").write_text(exported.script("script.py"))
+    picture = folder / "asked" / "pictures" / "0.png"
+    (folder / "labels.csv").write_text(f"media,query,answer\n{picture.name},what is it?,red\n")
+    Image.new("RGB", (16, 12), (0, 99, 0)).save(folder / picture.name)
+    pictures = [picture.with_name(f"stranger-{number}.png") for number in range(8)]
+    for number, path in enumerate(pictures):
+        Image.new("RGB", (16, 12), (number, 0, 0)).save(path)
+    labels = [
+        Label((str(path),), "what is it?", "question", "red" if number % 2 else "blue")
+        for number, path in enumerate(pictures)
+    ]
+    with Job(folder / "job") as job:
+        job.add(labels)
+    (folder / "job" / "program.py").write_text(exported.script("program.py"))
+    (folder / "job" / "job.json").write_text(dumps(a_record()))
 
 
 def test_the_viewer_runs_none_of_it(run: Path, mark: Path) -> None:

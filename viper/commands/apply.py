@@ -25,9 +25,12 @@ from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 from viper.evaluate.answers_file import SUFFIXES, AnswersFile
 from viper.evaluate.campaign import bound_arenas, run
 from viper.evaluate.engines.local import Bounds, LocalEngine
-from viper.evaluate.engines.sample_runner import SHARED_MEDIA_BYTES, SampleRunner, items
+from viper.evaluate.engines.sample_runner import SHARED_MEDIA_BYTES, ItemRunner, SampleRunner, items
 from viper.evaluate.metrics import metric
 from viper.evaluate.runs.manifest import PACKAGES, decisive_tables
+from viper.jobs.answering import DOUBTFUL, JobRunner
+from viper.jobs.job import PROGRAM as JOB_PROGRAM
+from viper.jobs.job import read_job
 from viper.profiles.exported import ExportedProgram
 from viper.reasoner import Reasoner, RunOptions
 from viper.schema import Query, to_json
@@ -79,9 +82,10 @@ class ApplyOptions(cli.DataTrust, cli.ProfileChoice):
 def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
     """Run PROGRAM on every picture and video below FOLDER, many at a time.
 
-    PROGRAM is a Python file as viper exec takes it, a script that viper export wrote, or - for
-    standard input. A script brings its profile and thresholds along. The name extract stands for
-    the shipped program that reads the fields of --schema, each of which becomes a column.
+    PROGRAM is a Python file as viper exec takes it, a script that viper export wrote, a job of
+    viper fit, or - for standard input. A script brings its profile and thresholds along, a job also
+    a confidence, and withholds what is doubtful. The name extract stands for the shipped program
+    that reads the fields of --schema, each of which becomes a column.
 
     Each answer becomes a row of the table at once. After Ctrl-C or a crash, the same command
     continues: it answers about pictures that are new or changed, and removes the rows of those that
@@ -91,12 +95,16 @@ def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
     \b
     viper apply leftmost.py photos/ -o answers.csv
     viper apply answer.py photos/ -o answers.jsonl --workers 32
+    viper apply shelf-job photos/ -o answers.csv
     viper apply extract receipts/ -o receipts.csv --schema total:money,date:date
     viper apply - photos/ -o answers.csv --query "cube" < find.py
     """
     out = options.out
     if out.suffix.lower() not in SUFFIXES or out.is_dir():
         raise UsageError(f"-o {out}: expected the name of a file that ends in .csv or .jsonl")
+    record = read_job(program) if program.is_dir() else None
+    if record is not None:
+        program /= JOB_PROGRAM
     is_shipped = str(program) == "extract" and not program.exists()
     if is_shipped and not options.fields:
         raise UsageError("extract reads fields; name them, as --schema total:money,date:date")
@@ -140,6 +148,7 @@ def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
             decisive_tables(to_json(profile.document)),
             getattr(toolbox.soft_prompts, "fingerprint", ""),
             *run_options.changes.items(),
+            *([] if record is None else [record.kept, record.weights, record.promise]),
         ]
         fingerprint = hashlib.sha256(dumps(facts).encode()).hexdigest()[:16]
         listed = folder_samples(folder, query, fingerprint)
@@ -153,7 +162,11 @@ def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
         cli.fetch_models(profile)
         stack.enter_context(hint_to_go_on())
         media_cache = ComputeCache(options.workers + _READ_AHEAD, SHARED_MEDIA_BYTES)
-        runner = SampleRunner(reasoner, metric("answered"), run_options, media_cache, {"": code})
+        runner: ItemRunner = SampleRunner(
+            reasoner, metric("answered"), run_options, media_cache, {"": code}
+        )
+        if record is not None:
+            runner = JobRunner.of(record, reasoner.components, run_options, media_cache)
         engine = LocalEngine(runner, Bounds(options.workers))
         total, done = len(listed.samples), len(table.done())
         with evaluation_progress(total, done, scored=False) as progress:
@@ -162,6 +175,11 @@ def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
         table.finish()
         if exported is not None:
             warn_of_models(exported, reasoner)
+    doubtful = running.failures.pop(DOUBTFUL, 0)
+    if doubtful:
+        note(f"viper: {doubtful} of {running.total} answers are doubtful and withheld")
+    for warning in runner.warnings() if isinstance(runner, JobRunner) else ():
+        note(f"viper: warning: {warning}")
     if running.failed:
         kinds = ", ".join(f"{kind} {count}" for kind, count in running.failures.most_common())
         note(f"viper: {running.failed} of {running.total} failed ({kinds}); {out} has the reasons")

@@ -393,6 +393,21 @@ class DataTrust:
     # fmt: on
 
 
+@dataclass(frozen=True, kw_only=True)
+class PageOptions:
+    """Options of commands that serve a page until Ctrl-C."""
+
+    # fmt: off
+    port: int = option("--port", type=click.IntRange(0, 65535), default=0, show_default=False,
+        help="Port to listen on. By default a free port.")
+    host: str = option("--host", default="127.0.0.1",
+        help="Address to listen on. The address of the page holds a random token; everybody who "
+             "has it can read the pages.")
+    open_browser: bool = option("--open/--no-open", default=True,
+        help="Open the page in a browser.")
+    # fmt: on
+
+
 def _default_data() -> str:
     from viper.tuning.wiring import default_data
 

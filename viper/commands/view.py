@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from viper.commands.options import DataTrust, given_by, option, options_as, root_option
+from viper.commands.options import DataTrust, PageOptions, given_by, option, options_as, root_option
 from viper.commands.report import library_of
 from viper.commands.terminal import status
 from viper.errors import UsageError
@@ -22,18 +22,11 @@ from viper.web.viewer.index import ViewerIndex
 
 
 @dataclass(frozen=True, kw_only=True)
-class ViewOptions(DataTrust):
+class ViewOptions(PageOptions, DataTrust):
     """Options of ``viper view``."""
 
     # fmt: off
-    port: int = option("--port", type=click.IntRange(0, 65535), default=0, show_default=False,
-        help="Port to listen on. By default a free port.")
-    host: str = option("--host", default="127.0.0.1",
-        help="Address to listen on. The address of the page holds a random token; everybody who "
-             "has it can read the run.")
     root: Path | None = given_by(root_option)
-    open_browser: bool = option("--open/--no-open", default=True,
-        help="Open the page in a browser.")
     sandbox: Mode = option("--sandbox", default="strict",
         help="Sandbox mode for programs that run again for the pages.")
     # fmt: on

@@ -1,0 +1,274 @@
+"""``viper fit`` and ``viper apply`` with a job, over a detector that reads pixels."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.commands.test_bad_input import refused, viper
+from tests.forked import viper as forked_viper
+from tests.jobs import job_backends as shelf
+from viper.cli import main
+from viper.jobs.job import Job, read_job
+from viper.profiles.exported import ExportedProgram
+from viper.storage.json_lines import dumps
+
+Capture = pytest.CaptureFixture[str]
+
+
+class Bench:
+    """A folder with labelled pictures, a profile and a job to write."""
+
+    def __init__(self, folder: Path, capsys: Capture | None, count: int = 24, **more: bool) -> None:
+        self.folder, self._capsys = folder, capsys
+        self.answers = shelf.pictures(folder / "pictures", count, **more)
+        self.table = shelf.table(folder / "labels.csv", self.answers)
+        self.profile, self.job = folder / "shelf.toml", folder / "job"
+        self.profile.write_text(shelf.PROFILE)
+
+    def arguments(self, *more: str | Path) -> list[str]:
+        given: list[str | Path] = ["fit", self.table, "--query", shelf.QUERY, "--out", self.job]
+        own = [*given, "--profile", self.profile, "--requests", "4", *more]
+        return [str(each) for each in own]
+
+    def fit(self, *more: str | Path) -> tuple[int, str, str]:
+        return self.viper(*self.arguments(*more))
+
+    def viper(self, *arguments: str | Path) -> tuple[int, str, str]:
+        assert self._capsys is not None
+        return viper(self._capsys, *map(str, arguments))
+
+    def refused(self, *arguments: str | Path) -> str:
+        assert self._capsys is not None
+        return refused(self._capsys, *map(str, arguments))
+
+
+@pytest.fixture
+def bench(tmp_path: Path, capsys: Capture) -> Bench:
+    return Bench(tmp_path, capsys)
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A job that tests copy."""
+    bench = Bench(tmp_path_factory.mktemp("fitted"), None)
+    with pytest.raises(SystemExit):
+        main(bench.arguments("--risk", "0.1"))
+    return bench.job
+
+
+@pytest.fixture
+def ready(bench: Bench, fitted: Path) -> Bench:
+    """A bench whose job is fitted."""
+    shutil.copytree(fitted, bench.job)
+    return bench
+
+
+def test_labels_say_what_the_words_do_not(bench: Bench) -> None:
+    code, out, _ = bench.fit("--risk", "0.1")
+    assert code == 0
+    record = read_job(bench.job)
+    assert "count(scene, 'lamp')" in record.kept[0].program
+    assert record.estimate.value == 1.0
+    assert record.baselines["zero-shot program"].value < 0.8
+    assert record.promise is not None
+    assert record.promise.certified
+    assert "count(scene, 'lamp')" in out
+    exported = ExportedProgram.read((bench.job / "program.py").read_text())
+    assert exported is not None
+    assert exported.program == record.kept[0].program
+    page = (bench.job / "report.html").read_text()
+    assert shelf.QUERY in page
+    assert (bench.job / "example.html").is_file()
+
+
+def test_a_job_answers_about_new_pictures_without_the_writer(ready: Bench) -> None:
+    answers = shelf.pictures(ready.folder / "new", 20, seed=5)
+    before = shelf.Writer.asked
+    out = ready.folder / "answers.csv"
+    code, _, err = ready.viper("apply", ready.job, ready.folder / "new", "-o", out, "--trust")
+    assert code == 0, err
+    assert shelf.Writer.asked == before
+    with out.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["file"]: row["answer"] for row in rows} == answers
+    assert all(0.5 < float(row["confidence"]) <= 1 for row in rows)
+
+
+def test_the_same_seed_gives_the_same_job(bench: Bench, tmp_path: Path) -> None:
+    bench.fit()
+    first = (bench.job / "job.json").read_text()
+    shutil.rmtree(bench.job)
+    bench.fit()
+    assert (bench.job / "job.json").read_text() == first
+
+
+def test_no_run_and_no_request_is_repeated(bench: Bench) -> None:
+    bench.fit()
+    asked, rows = shelf.Writer.asked, (bench.job / "outcomes.jsonl").read_text().count("{")
+    bench.fit()
+    assert shelf.Writer.asked == asked
+    assert (bench.job / "outcomes.jsonl").read_text().count("{") == rows
+
+
+def test_a_fit_that_is_killed_goes_on_to_the_same_job(bench: Bench) -> None:
+    bench.fit()
+    whole = json.loads((bench.job / "job.json").read_text())
+    shutil.rmtree(bench.job)
+    draw = Random(7)
+    for _ in range(3):
+        process = subprocess.Popen(
+            forked_viper(*bench.arguments()),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        # until a random number of outcomes is there, or it ends first
+        wanted, file = draw.randrange(1, 300), bench.job / "outcomes.jsonl"
+        while process.poll() is None:
+            if file.exists() and file.read_text().count("{") >= wanted:
+                with suppress(ProcessLookupError):
+                    os.kill(int((bench.job / ".lock").read_text()), signal.SIGKILL)
+                break
+            time.sleep(0.02)
+        process.wait(30)
+    code, _, err = bench.fit()
+    assert code == 0, err
+    assert json.loads((bench.job / "job.json").read_text()) == whole
+    with Job(bench.job) as job:
+        assert len(job.labels()) == len(bench.answers)
+
+
+def test_a_fit_without_a_writer_finds_rules_alone(bench: Bench) -> None:
+    before = shelf.Writer.asked
+    code, _, _ = bench.fit("--requests", "0")
+    assert (code, shelf.Writer.asked) == (0, before)
+    assert "zero-shot program" not in read_job(bench.job).baselines
+
+
+def test_what_few_labels_cannot_promise_is_said(tmp_path: Path, capsys: Capture) -> None:
+    bench = Bench(tmp_path, capsys, count=20)
+    _, out, _ = bench.fit("--risk", "0.05")
+    assert "not certifiable and needs at least 25 more labels" in out
+    promise = read_job(bench.job).promise
+    assert promise is not None
+    assert (promise.certified, promise.more) == (False, 25)
+
+
+def test_a_simpler_way_that_is_as_good_is_named(tmp_path: Path, capsys: Capture) -> None:
+    bench = Bench(tmp_path, capsys)
+    alone = dict.fromkeys(list(bench.answers)[:21], "no") | dict.fromkeys(
+        list(bench.answers)[21:], "yes"
+    )
+    shelf.table(bench.table, alone)
+    code, out, err = bench.fit()
+    assert code == 0, err
+    assert "the commonest answer would be" in out
+
+
+def test_unusual_inputs_are_warned_about(ready: Bench) -> None:
+    new = ready.folder / "new"
+    new.mkdir()
+    for number in range(12):
+        shelf.picture(new / f"{number}.png", 1, 1)
+    from PIL import Image
+
+    for path in new.iterdir():
+        Image.open(path).convert("RGB").point(lambda value: 255 - value).save(path)
+    out = ready.folder / "answers.csv"
+    _, _, err = ready.viper("apply", ready.job, new, "-o", out, "--trust")
+    assert "12 of 12 inputs look unlike the labelled ones" in err
+
+
+def test_doubtful_answers_are_withheld(ready: Bench) -> None:
+    record = json.loads((ready.job / "job.json").read_text())
+    record["promise"]["limit"] = 1.01
+    (ready.job / "job.json").write_text(json.dumps(record))
+    out = ready.folder / "answers.jsonl"
+    code, _, err = ready.viper("apply", ready.job, ready.folder / "pictures", "-o", out, "--trust")
+    assert code == 0
+    assert "24 of 24 answers are doubtful and withheld" in err
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert {row["failure"] for row in rows} == {"doubtful"}
+    assert {row["answer"] for row in rows} == {None}
+
+
+def test_suggestions_are_a_table_to_fill_in(bench: Bench) -> None:
+    code, out, _ = bench.viper("fit", "--suggest", "5", bench.folder / "pictures")
+    rows = list(csv.DictReader(out.splitlines()))
+    assert code == 0
+    assert len({row["media"] for row in rows}) == 5
+    assert all(Path(row["media"]).is_file() and row["answer"] == "" for row in rows)
+
+
+def test_questions_of_one_form_share_a_program(tmp_path: Path, capsys: Capture) -> None:
+    bench = Bench(tmp_path, capsys)
+    lines = ["media,query,answer"]
+    for number, name in enumerate(bench.answers):
+        first = shelf.Lamps("").encode([__import__("numpy").array(_pixels(tmp_path, name))])[0]
+        noun, column = (("jar", 1), ("lamp", 0))[number % 2]
+        answer = "yes" if first[column] else "no"
+        lines.append(f"pictures/{name},is there a {noun} in it?,{answer}")
+    bench.table.write_text("\n".join(lines) + "\n")
+    code, _, _ = bench.fit()
+    record = read_job(bench.job)
+    assert code == 0
+    assert "question.removeprefix('is there a')" in record.kept[0].program
+    assert record.estimate.value == 1.0
+
+
+def _pixels(folder: Path, name: str) -> list[list[list[int]]]:
+    from PIL import Image
+
+    picture = Image.open(folder / "pictures" / name)
+    return [[list(picture.getpixel((0, 0)))]]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda b: shelf.table(b.table, dict(list(b.answers.items())[:7])), "7 labelled cases"),
+        (lambda b: shelf.table(b.table, dict.fromkeys(b.answers, "yes")), "24 labels are 'yes'"),
+        (lambda b: b.table.write_text(b.table.read_text() + "pictures/000.png,yes\n"),
+         "000.png is 'no', 000.png 'yes'"),
+        (lambda b: (b.folder / "pictures" / "003.png").unlink(), "1 files are missing"),
+        (lambda b: b.table.write_text("media,answer\n"), "no samples"),
+        (lambda b: (b.job.mkdir(), (b.job / "x").write_text("")), "no job; choose another"),
+        (lambda b: b.table.unlink(), "no such file"),
+    ],
+)  # fmt: skip
+def test_bad_labels_are_one_line(bench: Bench, change: object, said: str) -> None:
+    change(bench)  # type: ignore[operator]
+    assert said in bench.refused(*bench.arguments())
+
+
+def test_a_job_in_use_or_of_another_version_is_refused(ready: Bench) -> None:
+    with Job(ready.job):
+        code, _, err = ready.fit()
+        assert (code, "this job is being written by process" in err) == (1, True)
+    record = json.loads((ready.job / "job.json").read_text())
+    (ready.job / "job.json").write_text(json.dumps({**record, "format": 0}))
+    out = ready.folder / "answers.csv"
+    apply = ("apply", ready.job, ready.folder / "pictures", "-o", out)
+    assert "in format 0; this version reads 1" in ready.refused(*apply)
+    (ready.job / "job.json").write_text(dumps({"format": 1}))
+    assert "no record of viper fit" in ready.refused(*apply)
+    (ready.job / "job.json").unlink()
+    assert "its fit has not ended" in ready.refused(*apply)
+
+
+def test_a_job_of_a_stranger_runs_nothing_outside_the_sandbox(ready: Bench) -> None:
+    out = ready.folder / "answers.csv"
+    said = ready.refused("apply", ready.job, ready.folder / "pictures", "-o", out)
+    assert "tests.jobs.job_backends" in said
+    assert "--trust" in said

@@ -1,0 +1,1 @@
+"""Jobs: one question about many pictures, answered by a program that labels have chosen."""

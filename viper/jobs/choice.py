@@ -1,0 +1,348 @@
+"""Chooses among candidates and rules, and estimates how good the choice is on unseen cases.
+
+`Evidence` holds what every candidate answered, as arrays. `Evidence.hypotheses` orders candidates
+and rules by their description length on some cases: the bits that state them and the labels that
+they get wrong. `out_of_fold` repeats that choice without each fold and lets it answer the fold, so
+the estimate judges the whole procedure, rules included. `confidence` comes from how far the
+hypotheses that are kept agree.
+
+Source: description length (Rissanen 1978); exact risk bound (Clopper and Pearson 1934) with a
+fixed sequence of tests (Wiens 2003), as Angelopoulos et al. 2021 bound risks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from viper.evaluate.calibration import weights_of
+from viper.jobs.candidates import LEVEL_BITS, Candidate
+from viper.jobs.rules import Floats, Ints, Measure, Rule, error_bits, find_rules, find_sums
+from viper.strategies.confidence import probability
+
+# Folds of the estimate: 90 % of few labels must be enough to choose on.
+FOLDS = 10
+
+# Hypotheses whose answers are compared for the confidence: more cost time on every picture.
+KEPT = 6
+
+# A rule must save these bits over a written program: it knows nothing of the question's words.
+RULE_BITS = 3.0
+
+# Each bit between two hypotheses counts this much in their votes. At 1, the full posterior, one
+# more error among sixty would silence a program.
+_TEMPER = 0.25
+
+# Confidence with which risks are bounded, and of the estimate's interval.
+SURE = 0.90
+
+# Share of a promise's error rate for giving every answer; the rest is for limits of confidence.
+_OF_ALL = 0.6
+
+# Neighbours that the baseline may use; the labels choose.
+_NEIGHBOURS = (1, 3, 5)
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A candidate, or a rule, that may be the program of the job.
+
+    Attributes:
+        total: description length with the labels that it gets wrong, in bits.
+        answers: its answer on every case, int [N]; -1 is no answer.
+        right: whether that is right, bool [N].
+        candidate: number of the candidate; None for a rule.
+        level: number of the thresholds under which the rule's measures were taken.
+    """
+
+    total: float
+    answers: Ints
+    right: Any
+    candidate: int | None = None
+    rule: Rule | None = None
+    level: int = 0
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known about the labelled cases.
+
+    Attributes:
+        cases: ids of the cases.
+        candidates: programs in question.
+        answers: their answers, int [C, N]: equal numbers of a case are equal answers, -1 is none.
+            Answers that are classes have the number of the class.
+        right: whether they are right, bool [C, N].
+        classes: right class of each case, int [N]; None if answers are boxes.
+        kinds: number of classes.
+        numbers: right number of each case, float64 [N]; None if not all are numbers.
+        measures: what ``values`` holds.
+        values: measures of each case under the usual thresholds and others, float64 [L, N, F].
+        pixels: features of the pictures, float64 [N, P], for neighbours where nothing is measured.
+    """
+
+    cases: Sequence[str]
+    candidates: Sequence[Candidate]
+    answers: Ints
+    right: Any
+    classes: Ints | None
+    kinds: int
+    numbers: Floats | None
+    measures: Sequence[Measure]
+    values: Floats
+    pixels: Floats
+
+    @cached_property
+    def _unseen(self) -> Any:
+        """Return bool [C, N]: whether a candidate's writer did not see the label of a case."""
+        return np.array([[c not in each.seen for c in self.cases] for each in self.candidates])
+
+    def hypotheses(self, train: Ints) -> list[Hypothesis]:
+        """Return candidates and rules, those with the fewest bits on the cases first.
+
+        Args:
+            train: numbers of the cases whose labels may be used.
+        """
+        found = []
+        for number, candidate in enumerate(self.candidates):
+            # a case whose label its writer saw proves nothing: it counts like the others
+            fair = train[self._unseen[number, train]]
+            share = 1 - self.right[number, fair].mean() if len(fair) else 1.0
+            bits = error_bits(round(share * len(train)), len(train), self.kinds)
+            found.append(
+                Hypothesis(candidate.bits + bits, self.answers[number], self.right[number], number)
+            )
+        found += self._rules(train)
+        return sorted(found, key=lambda each: each.total)
+
+    def _rules(self, train: Ints) -> list[Hypothesis]:
+        if self.classes is None or not self.measures:
+            return []
+        if self.numbers is not None:
+            rules = find_sums(self.values[0][train], self.numbers[train], self.kinds)
+        else:
+            unusual = np.array([measure.bits for measure in self.measures])
+            rules = find_rules(self.values[0][train], self.classes[train], self.kinds, unusual)
+        found = []
+        for rule in rules[:KEPT]:
+            for level, values in enumerate(self.values):
+                answers, right = self.judged(rule, values)
+                wrong = int((~right[train]).sum())
+                bits = rule.bits + RULE_BITS + LEVEL_BITS * (level > 0)
+                total = bits + error_bits(wrong, len(train), self.kinds)
+                found.append(Hypothesis(total, answers, right, rule=rule, level=level))
+        return found
+
+    def judged(self, rule: Rule, values: Floats) -> tuple[Ints, Any]:
+        """Return a rule's answers, int [N], and whether they are right, bool [N]."""
+        assert self.classes is not None
+        if rule.sums:
+            assert self.numbers is not None
+            numbers = values[:, list(rule.sums)].sum(1)
+            # numbers that are no class must not meet the numbers of classes
+            answers = np.where(numbers == self.numbers, self.classes, -2 - numbers.astype(int))
+            return answers, numbers == self.numbers
+        answers = rule.answers(values)
+        return answers, answers == self.classes
+
+
+def kept_of(hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
+    """Return the best hypothesis, and others whose answers are compared with its own.
+
+    Those that are its own rule or program under other thresholds come first: they tell how
+    clearly the models saw. Others tell how sure the meaning is.
+    """
+    best, *others = hypotheses
+    same = [each for each in others if best.rule is not None and each.rule == best.rule]
+    rest = [each for each in others if all(each is not one for one in same)]
+    return [best, *same[:2], *rest][:KEPT]
+
+
+def agreement(kept: Sequence[Hypothesis]) -> Floats:
+    """Return for each case how far the kept hypotheses agree with the first, in [0, 1], [N]."""
+    votes = votes_of(kept)
+    same = np.array([each.answers == kept[0].answers for each in kept])
+    given = kept[0].answers != -1
+    return np.where(given, (votes[:, None] * same).sum(0) / votes.sum(), 0.0)
+
+
+def votes_of(kept: Sequence[Hypothesis]) -> Floats:
+    """Return the weight of each kept hypothesis, 1 for the best."""
+    return np.array([2 ** (-_TEMPER * (each.total - kept[0].total)) for each in kept])
+
+
+def signs(agreeing: float) -> dict[str, float]:
+    """Return the features of an answer's confidence."""
+    share = min(0.99, max(0.01, agreeing))
+    return {"agreement": float(np.log(share / (1 - share))) / 4}
+
+
+def calibrated(features: Sequence[Mapping[str, float]], right: Iterable[bool]) -> dict[str, float]:
+    """Return the weights of a confidence.
+
+    A right and a wrong answer more, of the usual features, keep few labels from certainty (rule of
+    succession, Laplace).
+    """
+    usual = {"agreement": float(np.mean([each["agreement"] for each in features]))}
+    return weights_of([*features, usual, usual], [*right, True, False])
+
+
+@dataclass(frozen=True)
+class OutOfFold:
+    """Answers to labelled cases by a choice that did not know their labels; each array is [N].
+
+    Attributes:
+        right: whether the fitted program's answer is right.
+        answers: the answer; see :attr:`Evidence.answers`.
+        confidence: its confidence, from a fit without the case's fold.
+        agreeing: see :func:`agreement`.
+        neighbours, majority, zero_shot: whether the baselines are right.
+        weights: of the confidence, fitted on all.
+    """
+
+    right: Any
+    answers: Ints
+    confidence: Floats
+    agreeing: Floats
+    neighbours: Any
+    majority: Any
+    zero_shot: Any
+    weights: dict[str, float]
+
+
+def out_of_fold(evidence: Evidence, seed: int) -> OutOfFold:
+    """Repeat the choice without each fold and let it answer the fold's cases."""
+    n = len(evidence.cases)
+    folds = _folds(evidence, seed)
+    right, neighbours, majority = (np.zeros(n, bool) for _ in range(3))
+    agreeing, answers = np.zeros(n), np.full(n, -1)
+    for fold in range(folds.max() + 1):
+        train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+        kept = kept_of(evidence.hypotheses(train))
+        right[test], answers[test] = kept[0].right[test], kept[0].answers[test]
+        agreeing[test] = agreement(kept)[test]
+        if evidence.classes is not None:
+            common = np.bincount(evidence.classes[train]).argmax()
+            majority[test] = evidence.classes[test] == common
+            features = evidence.values[0] if evidence.measures else evidence.pixels
+            near = nearest(features, evidence.classes, train, test)
+            neighbours[test] = near == evidence.classes[test]
+    features = [signs(value) for value in agreeing]
+    confidence = np.zeros(n)
+    for fold in range(folds.max() + 1):
+        inside = folds != fold
+        weights = calibrated([features[i] for i in np.flatnonzero(inside)], right[inside])
+        for index in np.flatnonzero(~inside):
+            confidence[index] = probability(weights, features[int(index)])
+    return OutOfFold(
+        right,
+        answers,
+        confidence,
+        agreeing,
+        neighbours,
+        majority,
+        evidence.right[0] if len(evidence.right) else np.zeros(n, bool),
+        calibrated(features, right),
+    )
+
+
+def _folds(evidence: Evidence, seed: int) -> Ints:
+    """Return the fold of each case; classes are spread over the folds."""
+    n = len(evidence.cases)
+    order = np.random.default_rng(seed).permutation(n)
+    if evidence.classes is not None:
+        order = order[np.argsort(evidence.classes[order], kind="stable")]
+    folds = np.zeros(n, np.int64)
+    folds[order] = np.arange(n) % min(FOLDS, n)
+    return folds
+
+
+def nearest(features: Floats, classes: Ints, train: Ints, test: Ints) -> Ints:
+    """Return the commonest class of the nearest training cases; how many, the labels choose.
+
+    Features are brought to mean 0 and deviation 1 first.
+    """
+    spread = features[train].std(0)
+    scaled = (features - features[train].mean(0)) / np.where(spread > 0, spread, 1.0)
+    distances = ((scaled[:, None] - scaled[None, train]) ** 2).sum(2)  # [N, T]
+    ranked = classes[train][np.argsort(distances, axis=1, kind="stable")]
+    own = ranked[train][:, 1:]  # the first neighbour of a training case is the case itself
+
+    def commonest(rows: Ints, count: int) -> Ints:
+        return np.array([np.bincount(row[:count]).argmax() for row in rows])
+
+    fitting = [k for k in _NEIGHBOURS if k <= own.shape[1]] or [1]
+    best = max(fitting, key=lambda k: (commonest(own, k) == classes[train]).mean())
+    return commonest(ranked[test], best)
+
+
+@dataclass(frozen=True)
+class Risk:
+    """What can be promised about the answers that are given.
+
+    Attributes:
+        limit: least confidence of an answer that is given.
+        bound: with 90 % confidence, at most this share of them is wrong.
+        answered: share of the labelled cases that are answered.
+        certified: whether the bound is at most the risk that was asked for.
+        more: further labels that are needed at least, if none of those is wrong.
+    """
+
+    limit: float
+    bound: float
+    answered: float
+    certified: bool
+    more: int = 0
+
+
+def certify(confidence: Floats, right: Any, risk: float) -> Risk:
+    """Return the lowest limit of confidence that keeps a risk, or else that with the best bound.
+
+    Giving every answer is tried first. Where labels suffice for more than that, a part of the error
+    rate (``_OF_ALL``) is kept for limits, from the surest half of the cases on, until one fails.
+
+    Args:
+        confidence, right: out-of-fold confidence and whether the answer is right, [N].
+    """
+    order = np.argsort(-confidence, kind="stable")
+    falling, wrong = confidence[order], np.cumsum(~right[order])
+    ends = np.flatnonzero(np.append(falling[1:] < falling[:-1], True)).tolist()
+    n, error = len(right), 1 - SURE
+    needed = int(np.ceil(np.log(error) / np.log(1 - risk)))
+    of_all = error if n < 2 * needed else _OF_ALL * error
+
+    def bound(end: int, rate: float) -> float:
+        return upper_bound(int(wrong[end]), end + 1, rate)
+
+    held = None
+    if bound(n - 1, of_all) <= risk:
+        held = n - 1
+    elif of_all < error:
+        for end in ends:
+            if 2 * (end + 1) < n:
+                continue
+            if bound(end, error - of_all) > risk:
+                break
+            held = end
+    if held is not None:
+        return Risk(float(falling[held]), min(risk, bound(held, error)), (held + 1) / n, True)
+    best = min(ends, key=lambda end: (bound(end, error), -end))
+    more = 1
+    while upper_bound(int(wrong[best]), best + 1 + more, error) > risk:
+        more += 1
+    return Risk(float(falling[best]), bound(best, error), (best + 1) / n, False, more)
+
+
+def upper_bound(wrong: int, n: int, rate: float = 1 - SURE) -> float:
+    """Return the greatest share of wrong answers that ``wrong`` of ``n`` leave possible.
+
+    Args:
+        rate: chance that the true share is greater.
+    """
+    from scipy.stats import beta
+
+    return 1.0 if wrong >= n else float(beta.ppf(1 - rate, wrong + 1, n - wrong))

@@ -1,0 +1,244 @@
+"""A job's folder: labels, what was tried, the program that is kept, and what is promised.
+
+- ``labels.jsonl``: the labels (:mod:`viper.jobs.cases`)
+- ``replies.jsonl``, ``outcomes.jsonl``: what the writer wrote and candidates answered, so that no
+  request and no run is repeated
+- ``program.py``: the program as a script (:mod:`viper.profiles.exported`)
+- ``profile.toml``: the profile with the program's thresholds
+- ``report.html``, ``example.html``: the figures, and one case step by step
+- ``job.json``: `JobRecord`, written last
+
+A killed process leaves a folder that the same command continues. A job is data: its programs run
+in the sandbox, and its profile names no backend but shipped ones, unless the user trusts it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+from viper.errors import UsageError
+from viper.evaluate.intervals import Estimate
+from viper.evaluate.runs.manifest import PACKAGES
+from viper.jobs.candidates import Candidate
+from viper.jobs.cases import Label, latest
+from viper.jobs.choice import Risk
+from viper.models.media import Media, media_from
+from viper.record import RecordError, record_from_json
+from viper.storage.files import WriterLock, file_errors
+from viper.storage.json_lines import append_line, read_lines
+
+LOCK = ".lock"
+JOB, PROGRAM, LABELS, REPLIES = "job.json", "program.py", "labels.jsonl", "replies.jsonl"
+PROFILE, REPORT, EXAMPLE = "profile.toml", "report.html", "example.html"
+
+# Version of the folder's files.
+FORMAT = 1
+
+# Side of the thumbnails whose colors say whether pictures are alike.
+_SIDE = 4
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """Settings of a fit.
+
+    Attributes:
+        requests: most requests to the program writer.
+        risk: largest share of wrong answers among those given, to be promised with 90 %; None
+            gives every answer.
+        minutes: time after which no further program begins.
+    """
+
+    requests: int = 24
+    risk: float | None = None
+    seed: int = 0
+    minutes: float | None = None
+
+
+@dataclass(frozen=True)
+class KeptProgram:
+    """A program whose answers are compared with those of the others.
+
+    Attributes:
+        votes: its weight in the comparison, 1 for the best.
+    """
+
+    program: str
+    thresholds: Mapping[str, float]
+    votes: float
+    origin: str
+
+    @property
+    def candidate(self) -> Candidate:
+        """Return the program as a candidate, by which its outcomes are kept."""
+        return Candidate(self.program, self.thresholds)
+
+
+@dataclass(frozen=True)
+class JudgedCase:
+    """A labelled case and the answer to it by a choice that did not know its label.
+
+    Attributes:
+        agreeing: how far the programs agreed that were kept then, in [0, 1].
+    """
+
+    name: str
+    label: str
+    answer: str
+    right: bool
+    confidence: float
+    agreeing: float
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """Features of the labelled pictures, to notice inputs unlike them.
+
+    Attributes:
+        features: of each, float [N, P].
+        limit: distance to the nearest other one that 95 % of them keep.
+    """
+
+    features: tuple[tuple[float, ...], ...] = ()
+    limit: float = 0.0
+
+    def unlike(self, media: Media) -> bool:
+        """Return whether a picture is farther from all labelled ones than those are."""
+        known = np.array(self.features)
+        distances = np.abs(known - np.array(pixel_features(media))).mean(1)
+        return bool(distances.min() > self.limit)
+
+
+@dataclass(frozen=True)
+class JobRecord:
+    """What ``job.json`` says.
+
+    Attributes:
+        kept: programs, the one that answers first.
+        weights: of the confidence, by feature.
+        estimate: share of unseen cases that the program is expected to answer rightly.
+        baselines: the same for other ways to answer.
+        remarks: what a reader must know, such as a baseline that is as good.
+        promise: what is promised about answers, if a risk was asked for.
+        tried: number of different programs that were run.
+        requests: number of requests to the writer.
+    """
+
+    query: str
+    task: str
+    kind: str
+    kept: tuple[KeptProgram, ...]
+    weights: Mapping[str, float]
+    estimate: Estimate
+    baselines: Mapping[str, Estimate]
+    labelled: int
+    options: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    promise: Risk | None = None
+    likeness: Likeness = field(default_factory=Likeness)
+    judged: tuple[JudgedCase, ...] = ()
+    tried: int = 0
+    requests: int = 0
+    settings: FitSettings = field(default_factory=FitSettings)
+    format: int = FORMAT
+    viper: str = field(default_factory=lambda: version(PACKAGES["viper"]))
+
+
+class Job:
+    """A job's folder, held by one process.
+
+    Raises:
+        UsageError: the folder holds something else.
+        StoreError: another process holds it, or it cannot be written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        strange = folder.exists() and not (folder / LABELS).is_file()
+        if strange and (not folder.is_dir() or {each.name for each in folder.iterdir()} - {LOCK}):
+            raise UsageError(f"{folder}: there already, and no job; choose another --out")
+        with file_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self._lock = WriterLock(folder / LOCK, "this job")
+
+    def __enter__(self) -> Job:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def labels(self) -> list[Label]:
+        """Return the labels that count."""
+        return latest(read_lines(self.folder / LABELS, Label, "a label"))
+
+    def add(self, labels: Sequence[Label]) -> int:
+        """Keep labels that say something new; return their number."""
+        known = {label.case: label for label in self.labels()}
+        fresh = [
+            label
+            for label in labels
+            if label.case not in known or known[label.case].answer != label.answer
+        ]
+        for label in fresh:
+            append_line(self.folder / LABELS, label)
+        return len(fresh)
+
+
+def read_job(folder: Path) -> JobRecord:
+    """Read what a fit left in a folder.
+
+    Raises:
+        UsageError: there is no finished job, or one of another version.
+    """
+    path = folder / JOB
+    if not path.is_file():
+        if (folder / LABELS).is_file():
+            raise UsageError(
+                f"{folder}: its fit has not ended; go on with viper fit --out {folder}"
+            )
+        raise UsageError(f"{folder}: no job of viper fit")
+    with file_errors(path):
+        text = path.read_bytes()
+    try:
+        values = json.loads(text)
+        written = values["format"]
+        if written != FORMAT:
+            raise UsageError(
+                f"{folder}: written by viper {values['viper']} in format {written}; this version "
+                f"reads {FORMAT}. Its labels stay: viper fit --out {folder} fits them again"
+            )
+        return record_from_json(JobRecord, values)
+    except (RecordError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise UsageError(f"{path}: no record of viper fit ({str(error)[:100]})") from None
+
+
+def representatives(paths: Sequence[Path], count: int, seed: int) -> list[Path]:
+    """Return pictures that differ from each other: the nearest ones to the means of clusters.
+
+    Raises:
+        MediaError: a picture cannot be read.
+    """
+    from scipy.cluster.vq import kmeans2
+
+    features = np.array([pixel_features(media_from(path)) for path in paths])
+    means, _ = kmeans2(features, min(count, len(paths)), minit="++", seed=seed)
+    distances = ((features[:, None] - means[None]) ** 2).sum(2)
+    chosen = list(dict.fromkeys(distances.argmin(0).tolist()))
+    # clusters of equal pictures name one of them twice
+    rest = [index for index in range(len(paths)) if index not in chosen]
+    return [paths[index] for index in sorted([*chosen, *rest[: count - len(chosen)]])]
+
+
+def pixel_features(media: Media) -> list[float]:
+    """Return the mean colors of a grid of 4 x 4 fields of the first picture, 48 shares."""
+    picture = media.images[0] if media.images else media.pixels("video0#0")
+    rows = np.array_split(picture, _SIDE)
+    fields = [field for row in rows for field in np.array_split(row, _SIDE, axis=1)]
+    means = [each.reshape(-1, 3).mean(0) / 255 if each.size else np.zeros(3) for each in fields]
+    return [round(float(value), 3) for mean in means for value in mean]

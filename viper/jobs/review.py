@@ -1,0 +1,227 @@
+"""Chooses which cases of a folder a person labels next, and fits again with the labels.
+
+`Review` runs the kept programs on the folder once. Cases on which they disagree come first, then
+those of low confidence. Each label is stored at once. `refit` fits in the background, and replaces
+the job's program only by one that is surely better.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from viper.data.own import folder_samples
+from viper.errors import UsageError, ViperError
+from viper.evaluate.campaign import ProgressBar
+from viper.evaluate.intervals import Estimate, proportion
+from viper.jobs.cases import Label, with_answer
+from viper.jobs.choice import calibrated, signs
+from viper.jobs.fitting import fit, words_of
+from viper.jobs.job import Job, JobRecord
+from viper.jobs.outcomes import Outcomes, run_candidates
+from viper.profiles.wiring import Profile
+from viper.schema import Query
+from viper.strategies.confidence import probability
+
+
+@dataclass(frozen=True)
+class Case:
+    """A case of the folder with the answer of the job.
+
+    Attributes:
+        answer: in words; "" if there is none. A box is ``x0,y0,x1,y1``.
+        agreeing: how far the kept programs agree, in [0, 1].
+    """
+
+    label: Label
+    answer: str
+    agreeing: float
+    confidence: float
+
+
+@dataclass
+class Review:
+    """A review under way; safe to call from several threads.
+
+    Attributes:
+        cases: all cases of the folder, those to label first first.
+        said: what the last refit came to.
+    """
+
+    job: Job
+    record: JobRecord
+    profile: Profile
+    cases: list[Case]
+    said: str = ""
+    fitting: threading.Thread | None = None
+    _given: list[str] = field(default_factory=list)
+    _skipped: list[str] = field(default_factory=list)
+    _lock: Any = field(default_factory=threading.RLock, repr=False)
+
+    @property
+    def is_fitting(self) -> bool:
+        """Return whether a refit is under way."""
+        return self.fitting is not None and self.fitting.is_alive()
+
+    @property
+    def classes(self) -> list[str]:
+        """Return the options of a choice, or the answers that labels had, the first one first.
+
+        A new one comes last, so that the keys of the others stay.
+        """
+        if self.record.options:
+            return list(self.record.options)
+        words = [label.words for label in self.job.labels() if label.task != "ground"]
+        return list(dict.fromkeys(words))
+
+    def known(self) -> dict[str, Label]:
+        return {label.case: label for label in self.job.labels()}
+
+    def next(self) -> Case | None:
+        """Return the case to label next, or None."""
+        done = {*self.known(), *self._skipped}
+        return next((case for case in self.cases if case.label.case not in done), None)
+
+    def give(self, case_id: str, text: str) -> None:
+        """Store the right answer of a case; an empty text skips the case.
+
+        Raises:
+            UsageError: no such case, or the text is no answer to its task.
+        """
+        case = next((each for each in self.cases if each.label.case == case_id), None)
+        if case is None:
+            raise UsageError("this case is not in the folder")
+        with self._lock:
+            if text.strip():
+                answer = answer_from(text.strip(), case.label)
+                self.job.add([with_answer(case.label, answer, "review")])
+                self._given.append(case_id)
+            else:
+                self._skipped.append(case_id)
+
+    def undo(self) -> None:
+        """Withdraw the last label, so that its case comes again."""
+        with self._lock:
+            if self._given:
+                case_id = self._given.pop()
+                label = next(c.label for c in self.cases if c.label.case == case_id)
+                self.job.add([with_answer(label, None, "review")])
+
+    def estimate(self) -> Estimate:
+        """Return the share of the folder's cases that the job answers rightly, as labels tell.
+
+        Labelled cases count as they are, others by a confidence that learned from them.
+        """
+        known = self.known()
+        judged = [(signs(case.agreeing), case.right) for case in self.record.judged]
+        labelled = [(c, c.answer == shown(known[c.label.case])) for c in self.cases
+                    if c.label.case in known]  # fmt: skip
+        judged += [(signs(case.agreeing), right) for case, right in labelled]
+        weights = calibrated([features for features, _ in judged], [right for _, right in judged])
+        sure = sum(right for _, right in labelled)
+        guessed = sum(probability(weights, signs(case.agreeing)) for case in self.cases
+                      if case.label.case not in known)  # fmt: skip
+        value = (sure + guessed) / len(self.cases)
+        around = proportion(round(value * len(judged)), len(judged))
+        return replace(around, value=value)
+
+    def refit(self, progress: ProgressBar) -> None:
+        """Begin a fit with all labels in the background, unless one is under way."""
+        with self._lock:
+            if not self.is_fitting:
+                self.said = "fitting"
+                self.fitting = threading.Thread(target=self._refit, args=(progress,), daemon=True)
+                self.fitting.start()
+
+    def _refit(self, progress: ProgressBar) -> None:
+        def say(text: str) -> None:
+            self.said = f"fitting: {text}"
+
+        try:
+            record, comparison = fit(
+                self.job, self.profile, self.record.settings, say, progress, self.record
+            )
+        except ViperError as error:
+            self.said = str(error)
+            return
+        cases = self.cases
+        if comparison is not None and comparison.adopted:
+            with suppress(ViperError):
+                cases = answered(self.job, record, self.profile, [c.label for c in cases], progress)
+        with self._lock:
+            self.record, self.cases = record, cases
+            self.said = comparison.words if comparison is not None else ""
+
+
+def review_of(
+    job: Job, record: JobRecord, profile: Profile, folder: Path, progress: ProgressBar
+) -> Review:
+    """Run the kept programs on a folder and return its review.
+
+    Raises:
+        UsageError: no such folder, or nothing in it.
+    """
+    query = Query(record.query, record.task, options=record.options)
+    labels = [
+        Label.of(sample)
+        for sample in folder_samples(folder, query, "").samples
+        if (sample.media == "video") == (record.kind == "video")
+    ]
+    return Review(job, record, profile, answered(job, record, profile, labels, progress))
+
+
+def answered(
+    job: Job, record: JobRecord, profile: Profile, labels: Sequence[Label], progress: ProgressBar
+) -> list[Case]:
+    """Return cases with the answers of the job, those worth a label first."""
+    components, outcomes = profile.components(), Outcomes(job.folder)
+    candidates = [kept.candidate for kept in record.kept]
+    try:
+        run_candidates(components, candidates, labels, outcomes, progress)
+        cases = []
+        for label in labels:
+            found = [outcomes.get(each.id, label.case).answer for each in candidates]
+            words = ["" if each is None else words_of(each, label) for each in found]
+            votes = np.array([kept.votes for kept in record.kept])
+            same = np.array([word == words[0] for word in words]) * bool(words[0])
+            agreeing = float((votes * same).sum() / votes.sum())
+            confidence = probability(record.weights, signs(agreeing))
+            cases.append(Case(label, words[0], round(agreeing, 4), confidence))
+    finally:
+        outcomes.close()
+        components.close()
+    return sorted(cases, key=lambda case: (case.agreeing, case.confidence))
+
+
+def shown(label: Label) -> str:
+    """Return a label as :attr:`Case.answer` has it."""
+    if label.task == "ground":
+        return ",".join(f"{side:g}" for side in label.answer)
+    return label.words
+
+
+def answer_from(text: str, label: Label) -> Any:
+    """Read what a person gave as the answer of a case.
+
+    Raises:
+        UsageError: it is no answer to the task.
+    """
+    if label.task == "ground":
+        from viper.strategies.marked import box_of
+
+        return list(box_of(text, "answer"))
+    if label.task == "choice":
+        if text not in label.options:
+            raise UsageError(f"answer {text[:60]!r}: expected one of {', '.join(label.options)}")
+        return label.options.index(text)
+    if label.task == "statement":
+        if text.lower() not in ("yes", "no", "true", "false"):
+            raise UsageError(f"answer {text[:60]!r}: expected yes or no")
+        return text.lower() in ("yes", "true")
+    return text

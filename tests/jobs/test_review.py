@@ -1,0 +1,119 @@
+"""A review: which cases come first, what is stored, and when the program is replaced."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.jobs import job_backends as shelf
+from viper.cli import main
+from viper.errors import UsageError
+from viper.jobs.cases import Label
+from viper.jobs.job import Job, read_job
+from viper.jobs.review import Review, answer_from, review_of
+from viper.profiles import load_profile
+
+
+def silent(total: int, done: int) -> Any:
+    """Show no progress."""
+    return nullcontext(lambda running: None)
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a job and pictures that it has not seen, some with faint lamps."""
+    folder = tmp_path_factory.mktemp("review")
+    shelf.table(folder / "labels.csv", shelf.pictures(folder / "pictures", 24))
+    (folder / "shelf.toml").write_text(shelf.PROFILE)
+    fit = ["fit", str(folder / "labels.csv"), "--query", shelf.QUERY, "--requests", "2"]
+    with pytest.raises(SystemExit):
+        main([*fit, "--profile", str(folder / "shelf.toml"), "--out", str(folder / "job")])
+    return folder
+
+
+@pytest.fixture
+def review(fitted: Path, tmp_path: Path) -> Iterator[tuple[Review, dict[str, str]]]:
+    shutil.copytree(fitted / "job", tmp_path / "job")
+    answers = shelf.pictures(tmp_path / "new", 20, seed=4, faint=True)
+    profile = load_profile(str(fitted / "shelf.toml"))
+    with Job(tmp_path / "job") as job:
+        yield review_of(job, read_job(job.folder), profile, tmp_path / "new", silent), answers
+
+
+def test_cases_on_which_programs_disagree_come_first(review: tuple[Review, Any]) -> None:
+    found, answers = review
+    agreeing = [case.agreeing for case in found.cases]
+    assert agreeing == sorted(agreeing)
+    assert agreeing[0] < agreeing[-1]
+    faint = {name for name, answer in answers.items() if answer == "yes"}
+    wrong = [case for case in found.cases if case.answer != answers[case.label.name]]
+    assert wrong
+    assert {case.label.name for case in wrong} <= faint
+    # what is wrong is asked about sooner than chance would
+    places = [found.cases.index(case) for case in wrong]
+    assert sum(places) / len(places) < (len(found.cases) - 1) / 2
+
+
+def test_a_label_is_stored_at_once_and_can_be_withdrawn(review: tuple[Review, Any]) -> None:
+    found, _ = review
+    case = found.next()
+    assert case is not None
+    found.give(case.label.case, "Yes")
+    with_label = found.next()
+    assert with_label is not case
+    assert found.known()[case.label.case].words == "yes"
+    found.undo()
+    assert case.label.case not in found.known()
+    assert found.next() is case
+    found.give(case.label.case, "")
+    assert found.next() is not case
+    assert case.label.case not in found.known()
+    with pytest.raises(UsageError, match="not in the folder"):
+        found.give("another", "yes")
+
+
+def test_the_estimate_moves_with_the_labels(review: tuple[Review, Any]) -> None:
+    found, answers = review
+    before = found.estimate()
+    wrong = [case for case in found.cases if case.answer != answers[case.label.name]]
+    for case in wrong:
+        found.give(case.label.case, answers[case.label.name])
+    assert found.estimate().value < before.value
+
+
+def test_a_refit_replaces_the_program_only_by_a_better_one(review: tuple[Review, Any]) -> None:
+    found, answers = review
+    before = found.record.kept[0]
+    found.refit(silent)
+    assert found.fitting is not None
+    found.fitting.join()
+    assert found.said.startswith("the same program, fitted to 24 labels")
+    for case in found.cases:  # from now on, faint lamps count
+        found.give(case.label.case, answers[case.label.name])
+    found.refit(silent)
+    found.fitting.join()
+    assert "on 44 labels" in found.said
+    replaced = found.said.startswith("replaced")
+    assert (found.record.kept[0] == before) is not replaced
+    assert read_job(found.job.folder).kept[0] == found.record.kept[0]
+
+
+@pytest.mark.parametrize(
+    ("task", "text", "answer"),
+    [("ground", "1,2,3,4", [1, 2, 3, 4]), ("choice", "b", 1), ("statement", "No", False),
+     ("question", "x y", "x y")],
+)  # fmt: skip
+def test_answers_are_read_by_task(task: str, text: str, answer: Any) -> None:
+    label = Label(("a.png",), "q", task, None, ("a", "b"))
+    assert answer_from(text, label) == answer
+
+
+@pytest.mark.parametrize(("task", "text"), [("ground", "1,2"), ("choice", "c"), ("statement", "?")])
+def test_what_is_no_answer_is_refused(task: str, text: str) -> None:
+    with pytest.raises(UsageError, match="expected"):
+        answer_from(text, Label(("a.png",), "q", task, None, ("a", "b")))

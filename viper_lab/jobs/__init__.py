@@ -1,0 +1,1 @@
+"""Measures fitted jobs: one question about many pictures, from a few labels."""

@@ -1,0 +1,223 @@
+"""Fits every job at every size under every seed, and judges it on pictures that it has not seen.
+
+A job of a seed has one folder, whose labels grow from size to size, as a user's do. Each
+measurement is a line of ``rows.jsonl``; what is there is not measured again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from viper.agreement import is_correct
+from viper.evaluate.intervals import Estimate, paired, proportion
+from viper.evaluate.metrics import metric
+from viper.jobs.candidates import Candidate, measures_of, measuring, normal_form, nouns_of
+from viper.jobs.cases import Label
+from viper.jobs.choice import nearest, signs, upper_bound
+from viper.jobs.fitting import Reply, fit, words_of
+from viper.jobs.job import REPLIES, FitSettings, Job, JobRecord, pixel_features
+from viper.jobs.outcomes import Outcomes, run_candidates
+from viper.models.media import media_from
+from viper.profiles.wiring import Profile
+from viper.storage.json_lines import append_line, read_lines
+from viper.strategies.base import Components
+from viper.strategies.confidence import probability
+
+ROWS = "rows.jsonl"
+
+# Labels of a job; the data of some allow fewer.
+SIZES = (20, 60, 120)
+
+# Risk that is asked for, by the number of labels.
+RISKS = {20: 0.10, 60: 0.10, 120: 0.05}
+
+_SILENT: Any = lambda total, done: nullcontext(lambda running: None)  # noqa: E731
+
+
+@dataclass(frozen=True)
+class StudyJob:
+    """A job to measure.
+
+    Attributes:
+        draw: returns labelled cases of a part (``labels`` or ``test``) under a seed.
+        profile: answers it.
+    """
+
+    name: str
+    group: str
+    profile: Profile
+    draw: Callable[[str, int, int], list[Label]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One job of one size and seed, judged on the test cases.
+
+    Attributes:
+        fitted, zero_shot, neighbours, majority: whether each test case is answered rightly.
+        low, high: interval of the estimate.
+        warned: whether the report named a simpler way as good.
+        certified: whether the risk was promised.
+        given: whether each test case gets an answer.
+        seconds: time of the fit.
+    """
+
+    job: str
+    group: str
+    size: int
+    seed: int
+    fitted: tuple[bool, ...]
+    zero_shot: tuple[bool, ...]
+    neighbours: tuple[bool, ...]
+    majority: tuple[bool, ...]
+    estimate: float
+    low: float
+    high: float
+    warned: bool
+    risk: float
+    certified: bool
+    bound: float
+    given: tuple[bool, ...]
+    seconds: float
+    requests: int
+    program: str
+    origin: str
+
+    @property
+    def key(self) -> tuple[str, int, int]:
+        return self.job, self.size, self.seed
+
+
+def measure_job(
+    job: StudyJob, sizes: Sequence[int], seed: int, tests: int, out: Path, rows: dict[Any, Row]
+) -> Iterator[Row]:
+    """Yield the rows of a job under a seed; those that are there already are not made again."""
+    name = f"{job.name.replace(' ', '-').replace(',', '')}-{seed}"
+    folder = out / "fitted" / name
+    labels = job.draw("labels", seed, max(sizes))
+    sizes = [size for size in sizes if size <= len(labels)] or [len(labels)]
+    for size in sizes:
+        if (job.name, size, seed) in rows:
+            continue
+        risk = RISKS.get(size, 0.10)
+        started = time.monotonic()
+        with Job(folder) as opened:
+            opened.add(labels[:size])
+            settings = FitSettings(risk=risk, seed=seed)
+            record, _ = fit(opened, job.profile, settings, lambda text: None, _SILENT)
+        seconds = time.monotonic() - started
+        test = job.draw("test", 0, tests)
+        with closing(job.profile.components()) as components:
+            row = judged(job, record, components, folder, labels[:size], test, seed, seconds)
+        append_line(out / ROWS, row)
+        yield row
+
+
+def judged(
+    job: StudyJob,
+    record: JobRecord,
+    components: Components,
+    folder: Path,
+    labels: Sequence[Label],
+    test: Sequence[Label],
+    seed: int,
+    seconds: float,
+) -> Row:
+    """Judge a fitted job on test cases."""
+    outcomes, promise = Outcomes(folder), record.promise
+    assert promise is not None
+    replies = read_lines(folder / REPLIES, Reply, "a reply")
+    programs = [normal_form(reply.program) for reply in replies]
+    first = Candidate(next((program for program in programs if program), ""))
+    kept = [each.candidate for each in record.kept]
+    run_candidates(components, [*kept, first], test, outcomes, _SILENT)
+    judge = metric("mixed")
+
+    def right(candidate: Candidate) -> list[bool]:
+        return [
+            is_correct(
+                judge.score(label.sample(), outcomes.get(candidate.id, label.case).answer).value
+            )
+            for label in test
+        ]
+
+    given = []
+    votes = np.array([each.votes for each in record.kept])
+    for label in test:
+        found = [outcomes.get(each.id, label.case).answer for each in kept]
+        words = ["" if each is None else words_of(each, label) for each in found]
+        same = np.array([word == words[0] for word in words]) * bool(words[0])
+        confidence = probability(record.weights, signs(float((votes * same).sum() / votes.sum())))
+        given.append(bool(words[0]) and confidence >= promise.limit)
+    near, common = _baselines(components, outcomes, programs, labels, test)
+    result = Row(
+        job.name, job.group, len(labels), seed, tuple(right(kept[0])), tuple(right(first)),
+        near, common, record.estimate.value, record.estimate.low, record.estimate.high,
+        any("would be" in remark for remark in record.remarks), record.settings.risk or 0.0,
+        promise.certified, promise.bound, tuple(given), round(seconds, 1), record.requests,
+        record.kept[0].program, record.kept[0].origin,
+    )  # fmt: skip
+    outcomes.close()
+    return result
+
+
+def _baselines(
+    components: Components,
+    outcomes: Outcomes,
+    programs: Sequence[str],
+    labels: Sequence[Label],
+    test: Sequence[Label],
+) -> tuple[tuple[bool, ...], tuple[bool, ...]]:
+    """Return whether nearest neighbours and the commonest answer are right on the test cases."""
+    if labels[0].task == "ground":
+        nothing = (False,) * len(test)
+        return nothing, nothing
+    every = [*labels, *test]
+    if labels[0].kind == "image":
+        nouns = nouns_of(components, [program for program in programs if program])
+        measures = measures_of(nouns, components.toolbox.settings.attribute_families)
+        plain = measuring(measures)
+        run_candidates(components, [plain], every, outcomes, _SILENT)
+        rows = []
+        for label in every:
+            answer = outcomes.get(plain.id, label.case).answer
+            numbers = [float(word) for word in str(answer.value).split()] if answer else []
+            rows.append(numbers if len(numbers) == len(measures) else [0.0] * len(measures))
+        features = np.array(rows)
+    else:
+        features = np.array([pixel_features(media_from(label.media)) for label in every])
+    names = list(dict.fromkeys(label.words for label in every))
+    classes = np.array([names.index(label.words) for label in every])
+    train, asked = np.arange(len(labels)), np.arange(len(labels), len(every))
+    near = nearest(features, classes, train, asked) == classes[asked]
+    common = classes[asked] == np.bincount(classes[train]).argmax()
+    return tuple(map(bool, near)), tuple(map(bool, common))
+
+
+def read_rows(out: Path) -> dict[Any, Row]:
+    """Return the rows of earlier sessions."""
+    return {row.key: row for row in read_lines(out / ROWS, Row, "a row")}
+
+
+def share(flags: Sequence[bool]) -> Estimate:
+    return proportion(sum(flags), len(flags))
+
+
+def gain(before: Sequence[bool], after: Sequence[bool]) -> Estimate:
+    return paired([float(x) for x in before], [float(x) for x in after]).difference
+
+
+def realised(row: Row) -> tuple[float, bool]:
+    """Return the risk of the given answers, and whether it is surely above the one asked for."""
+    wrong = [not right for right, given in zip(row.fitted, row.given, strict=True) if given]
+    if not wrong:
+        return 0.0, False
+    least = 1 - upper_bound(len(wrong) - sum(wrong), len(wrong), 0.05)
+    return sum(wrong) / len(wrong), least > row.risk

@@ -28,17 +28,24 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shelf.table(folder / "labels.csv", answers)
     (folder / "shelf.toml").write_text(shelf.PROFILE)
     shelf.pictures(folder / "new", 10, seed=3, faint=True)
-    fit = ["fit", str(folder / "labels.csv"), "--query", shelf.QUERY, "--requests", "2"]
-    with pytest.raises(SystemExit):
-        main([*fit, "--profile", str(folder / "shelf.toml"), "--out", str(folder / "job")])
+    more = ["--requests", "2", "--profile", str(folder / "shelf.toml"), "--out"]
+    boxes = shelf.boxes(folder)
+    for fit in (
+        ["fit", str(folder / "labels.csv"), "--query", shelf.QUERY, *more, str(folder / "job")],
+        ["fit", str(boxes), *more, str(folder / "box job")],
+    ):
+        with pytest.raises(SystemExit):
+            main(fit)
     return folder
 
 
-@pytest.fixture
-def served(fitted: Path, tmp_path: Path) -> Iterator[tuple[str, Path]]:
+@pytest.fixture(params=["job"])
+def served(
+    request: pytest.FixtureRequest, fitted: Path, tmp_path: Path
+) -> Iterator[tuple[str, Path]]:
     """The address that ``viper review`` prints, and the job."""
     job = tmp_path / "job"
-    shutil.copytree(fitted / "job", job)
+    shutil.copytree(fitted / request.param, job)
     command = [sys.executable, "-m", "viper", "review", str(job), str(fitted / "new")]
     process = subprocess.Popen(
         [*command, "--trust", "--no-open"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
@@ -108,3 +115,23 @@ def test_on_a_phone_the_answers_are_large_and_nothing_is_cut(
     found.get_by_role("button", name="yes").tap()
     expect(found.locator("figcaption")).not_to_contain_text(first)
     shoot(found, "review-phone")
+
+
+@pytest.mark.parametrize("served", ["box job"], indirect=True)
+def test_a_box_is_dragged_on_the_picture(tab: Tab, served: tuple[str, Path]) -> None:
+    address, job = served
+    found = tab(address)
+    first = name_shown(found)
+    seen = found.locator("svg[data-draws]").bounding_box()
+    scale = min(seen["width"] / 240, seen["height"] / 20)
+    left = seen["x"] + (seen["width"] - 240 * scale) / 2
+    top = seen["y"] + (seen["height"] - 20 * scale) / 2
+    found.mouse.move(left + 30 * scale, top + 2 * scale)
+    found.mouse.down()
+    found.mouse.move(left + 50 * scale, top + 9 * scale)
+    found.mouse.move(left + 90 * scale, top + 12 * scale)
+    found.mouse.up()
+    expect(found.get_by_label("Box")).to_have_value("30,2,90,12")
+    found.keyboard.press("Enter")
+    expect(found.locator("figcaption")).not_to_contain_text(first)
+    assert labels(job)[first].answer == [30, 2, 90, 12]

@@ -109,3 +109,15 @@ def table(path: Path, answers: dict[str, str], folder: str = "pictures") -> Path
         writer.writerow(("media", "answer"))
         writer.writerows((f"{folder}/{name}", answer) for name, answer in answers.items())
     return path
+
+
+def boxes(folder: Path, count: int = 10) -> Path:
+    """Write pictures with one jar each, and a table of its boxes."""
+    (folder / "jars").mkdir(parents=True)
+    lines = ["media,query,answer,task"]
+    for number in range(count):
+        picture(folder / "jars" / f"{number:03}.png", 1, 1)
+        lines.append(f'jars/{number:03}.png,the jar,"[161, 1, 175, 15]",ground')
+    path = folder / "boxes.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path

@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 
 from tests.jobs import job_backends as shelf
 from viper.cli import main
 from viper.errors import UsageError
-from viper.jobs.cases import Label
 from viper.jobs.job import Job, read_job
-from viper.jobs.review import Review, answer_from, review_of
+from viper.jobs.review import Review, review_of
+from viper.jobs.review_page import create_review
 from viper.profiles import load_profile
+from viper.serve.gate import AccessRules
 
 
 def silent(total: int, done: int) -> Any:
@@ -103,17 +105,20 @@ def test_a_refit_replaces_the_program_only_by_a_better_one(review: tuple[Review,
     assert read_job(found.job.folder).kept[0] == found.record.kept[0]
 
 
-@pytest.mark.parametrize(
-    ("task", "text", "answer"),
-    [("ground", "1,2,3,4", [1, 2, 3, 4]), ("choice", "b", 1), ("statement", "No", False),
-     ("question", "x y", "x y")],
-)  # fmt: skip
-def test_answers_are_read_by_task(task: str, text: str, answer: Any) -> None:
-    label = Label(("a.png",), "q", task, None, ("a", "b"))
-    assert answer_from(text, label) == answer
-
-
-@pytest.mark.parametrize(("task", "text"), [("ground", "1,2"), ("choice", "c"), ("statement", "?")])
-def test_what_is_no_answer_is_refused(task: str, text: str) -> None:
-    with pytest.raises(UsageError, match="expected"):
-        answer_from(text, Label(("a.png",), "q", task, None, ("a", "b")))
+def test_the_page_stands_behind_the_gate_and_escapes_answers(review: tuple[Review, Any]) -> None:
+    found, _ = review
+    access = AccessRules.to_pages("127.0.0.1")
+    client = TestClient(create_review(found, access, silent), base_url="http://127.0.0.1")
+    assert client.get("/").status_code == 404
+    case = found.next()
+    assert case is not None
+    hostile = {"case": case.label.case, "answer": "<script>alert(1)</script>"}
+    sent = client.post(f"{access.prefix}/label", data=hostile)
+    assert sent.status_code == 200
+    assert "<script>alert" not in sent.text
+    wrong = client.post(f"{access.prefix}/label", data={"case": "x", "answer": "yes"})
+    assert wrong.status_code == 400
+    assert "this case is not in the folder" in wrong.text
+    foreign = {"origin": "http://evil.example", "host": "evil.example"}
+    assert client.post(f"{access.prefix}/undo", headers=foreign).status_code >= 400
+    assert case.label.case in found.known()

@@ -143,9 +143,9 @@ def test_yes_and_no_are_the_answers_about_edits_and_tags(
     with RunStore.read(run) as store:
         row = store.row("q1", 0)
     assert row is not None
-    assert answer_from(text, replace(row, task=task)) is right
+    assert answer_from(text, task, row.options) is right
     with pytest.raises(UsageError, match="expected yes or no"):
-        answer_from("perhaps", replace(row, task=task))
+        answer_from("perhaps", task, row.options)
 
 
 BETTER = "def execute_command(image):\n    return 'violet'"

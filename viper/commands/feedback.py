@@ -69,7 +69,11 @@ def feedback(options: FeedbackOptions, run: Path, sample: str | None) -> None:
         if sample is None:
             raise UsageError("which sample? give its id after RUN; viper view shows the ids")
         row = _row(store, sample, options.seed)
-    answer = None if options.answer is None else comments.answer_from(options.answer, row)
+    answer = (
+        None
+        if options.answer is None
+        else comments.answer_from(options.answer, row.task, row.options)
+    )
     remark = comments.Feedback(row.sample_id, row.seed, answer, options.comment or "")
     comments.add_feedback(run, remark)
     note(f"noted for {row.sample_id}")

@@ -13,8 +13,7 @@ from typing import Any, Literal
 
 from viper.errors import UsageError
 from viper.evaluate.sample_result import Prediction
-from viper.jobs.cases import Label
-from viper.jobs.fitting import words_of
+from viper.jobs.cases import Label, words_of
 from viper.jobs.job import JobRecord, JudgedCase
 from viper.jobs.outcomes import Outcomes
 from viper.models.media import media_from

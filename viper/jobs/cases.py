@@ -15,10 +15,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from viper.agreement import normalise_answer
+from viper.agreement import normalise_answer, same_box
 from viper.data.own import OwnFile
 from viper.data.sample import DatasetSpec, MediaFiles, Sample
 from viper.errors import UsageError
+from viper.evaluate.metrics.accuracy import truth_of
+from viper.evaluate.sample_result import Prediction
 from viper.storage.files import file_errors
 
 # Fewer labels say next to nothing: of 8, 8 right ones still allow 25 % wrong (90 %).
@@ -72,9 +74,11 @@ class Label:
 
     @property
     def words(self) -> str:
-        """Return the class of the answer, equal for equal answers."""
+        """Return the class of the answer, equal for equal answers; a box as ``x0,y0,x1,y1``."""
         if self.task == "choice":
             return self.options[self.answer]
+        if self.task == "ground":
+            return ",".join(f"{side:g}" for side in self.answer)
         first = self.target[0] if isinstance(self.target, tuple) else self.target
         return normalise_answer(first)
 
@@ -82,6 +86,14 @@ class Label:
     def name(self) -> str:
         """Return the name of the first file, for messages."""
         return Path(self.media[0]).name
+
+    def agree(self, one: Prediction | None, other: Prediction | None) -> bool:
+        """Return whether two answers to the case are the same; no answer is like no other."""
+        if one is None or other is None:
+            return False
+        if one.box is not None and other.box is not None:
+            return same_box(one.box, other.box)
+        return words_of(one, self) == words_of(other, self)
 
     def sample(self) -> Sample:
         """Return the label as a sample of metrics and runners."""
@@ -194,3 +206,14 @@ def with_answer(label: Label, answer: Any, source: str) -> Label:
     """Return a label with another answer, given now."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return replace(label, answer=answer, source=source, given=now)
+
+
+def words_of(answer: Prediction, label: Label) -> str:
+    """Return an answer in words; see :attr:`Label.words`."""
+    if answer.box is not None:
+        return ",".join(f"{side:g}" for side in answer.box)
+    if label.task == "choice" and answer.choice_index is not None:
+        return label.options[answer.choice_index]
+    if label.task == "statement" and (truth := truth_of(answer.value)) is not None:
+        return normalise_answer(truth)
+    return normalise_answer(answer.value)

@@ -17,16 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from viper.agreement import SAME_BOX, box_iou, is_correct, normalise_answer
+from viper.agreement import is_correct, same_box
 from viper.errors import UsageError
 from viper.evaluate.campaign import ProgressBar
 from viper.evaluate.intervals import Estimate, paired, proportion
 from viper.evaluate.metrics import metric
-from viper.evaluate.metrics.accuracy import truth_of
 from viper.evaluate.sample_result import Prediction
 from viper.jobs import candidates as making
 from viper.jobs.candidates import Candidate
-from viper.jobs.cases import Label, check_labels
+from viper.jobs.cases import Label, check_labels, words_of
 from viper.jobs.choice import Evidence, OutOfFold, Risk, certify, kept_of, out_of_fold, votes_of
 from viper.jobs.job import (
     EXAMPLE,
@@ -346,35 +345,30 @@ class Fitting:
         """
         if not measuring:
             return [], np.zeros((1, len(self.labels), 0))
-        rows = [
-            [self._numbers(each, label, len(measures)) for label in self.labels]
-            for each in measuring
-        ]
-        values = np.array(rows, dtype=float).reshape(len(measuring), len(self.labels), -1)
-        known = list(measures)
+        known, values = list(measures), np.zeros((len(measuring), len(self.labels), len(measures)))
+        for level, candidate in enumerate(measuring):
+            for index, text in enumerate(self._said(candidate)):
+                numbers = [float(word) for word in str(text or "").split()]
+                if len(numbers) == len(measures):
+                    values[level, index] = numbers
         for candidate in candidates:
-            if candidate.thresholds or not candidate.origin.startswith("written "):
-                continue
-            column = [self._number(candidate, label) for label in self.labels]
-            measure = written_measure(
-                candidate.program, f"answer of the program {candidate.origin}"
-            )
-            if measure is not None and None not in column:
-                known.append(measure)
-                added = np.array(column, dtype=float)[None, :, None]
-                values = np.concatenate([values, np.repeat(added, len(values), 0)], 2)
+            column = self._said(candidate)
+            is_written = not candidate.thresholds and candidate.origin.startswith("written ")
+            if is_written and all(type(value) in (int, float) for value in column):
+                measure = written_measure(candidate.program, f"the program {candidate.origin}")
+                if measure is not None:
+                    known.append(measure)
+                    added = np.broadcast_to(
+                        np.array(column, float)[:, None], (*values.shape[:2], 1)
+                    )
+                    values = np.concatenate([values, added], 2)
         differs = np.flatnonzero(values[0].std(0) > 0)
         return [known[i] for i in differs], values[:, :, differs]
 
-    def _numbers(self, candidate: Candidate, label: Label, count: int) -> list[float]:
-        answer = self.outcomes.get(candidate.id, label.case).answer
-        numbers = [float(word) for word in str(answer.value).split()] if answer else []
-        return numbers if len(numbers) == count else [0.0] * count
-
-    def _number(self, candidate: Candidate, label: Label) -> float | None:
-        answer = self.outcomes.get(candidate.id, label.case).answer
-        value: Any = answer.value if answer else None
-        return float(value) if type(value) in (int, float) else None
+    def _said(self, candidate: Candidate) -> list[Any]:
+        """Return what a candidate answers about each case; None for no answer."""
+        found = [self.outcomes.get(candidate.id, label.case).answer for label in self.labels]
+        return [answer and answer.value for answer in found]
 
     def _kept(self, evidence: Evidence) -> tuple[KeptProgram, ...]:
         """Return the programs of the hypotheses that are kept, the best one first."""
@@ -433,9 +427,9 @@ class Fitting:
         if self.labels[0].task == "ground":
             baselines = {}
         for name, right in baselines.items():
-            test = paired(right.astype(float).tolist(), judged.right.astype(float).tolist())
-            if test.difference.value <= 0:
-                than = "better than" if test.difference.value < 0 else "as good as"
+            lead = int(right.sum()) - int(judged.right.sum())
+            if lead >= 0:
+                than = "better than" if lead else "as good as"
                 remarks.append(f"{name} would be {than} the program on these labels")
         if promise is not None and not promise.certified:
             remarks.append(
@@ -468,7 +462,7 @@ def _groups(
             continue
         if label.task == "ground":
             box = answer.box or (0, 0, 0, 0)
-            place = next((i for i, o in enumerate(others) if box_iou(o, box) >= SAME_BOX), None)
+            place = next((i for i, other in enumerate(others) if same_box(other, box)), None)
             if place is None:
                 others.append(box)
             numbers.append(len(others) - 1 if place is None else place)
@@ -481,15 +475,6 @@ def _groups(
                 others.append(word)
             numbers.append(-2 - others.index(word))
     return numbers
-
-
-def words_of(answer: Prediction, label: Label) -> str:
-    """Return the class of an answer; see :attr:`viper.jobs.cases.Label.words`."""
-    if label.task == "choice" and answer.choice_index is not None:
-        return label.options[answer.choice_index]
-    if label.task == "statement" and (truth := truth_of(answer.value)) is not None:
-        return normalise_answer(truth)
-    return normalise_answer(answer.value)
 
 
 def _likeness(features: Any) -> Likeness:

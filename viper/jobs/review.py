@@ -14,15 +14,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from viper.agreement import is_correct
 from viper.data.own import folder_samples
 from viper.errors import UsageError, ViperError
 from viper.evaluate.campaign import ProgressBar
 from viper.evaluate.intervals import Estimate, proportion
-from viper.jobs.cases import Label, with_answer
+from viper.evaluate.metrics import metric
+from viper.evaluate.runs.feedback import answer_from
+from viper.evaluate.sample_result import Prediction
+from viper.jobs.cases import Label, with_answer, words_of
 from viper.jobs.choice import calibrated, signs
-from viper.jobs.fitting import fit, words_of
+from viper.jobs.fitting import fit
 from viper.jobs.job import Job, JobRecord
 from viper.jobs.outcomes import Outcomes, run_candidates
 from viper.profiles.wiring import Profile
@@ -35,14 +37,19 @@ class Case:
     """A case of the folder with the answer of the job.
 
     Attributes:
-        answer: in words; "" if there is none. A box is ``x0,y0,x1,y1``.
+        given: the answer; None if there is none.
         agreeing: how far the kept programs agree, in [0, 1].
     """
 
     label: Label
-    answer: str
+    given: Prediction | None
     agreeing: float
     confidence: float
+
+    @property
+    def answer(self) -> str:
+        """Return the answer in words, "" if there is none; a box is ``x0,y0,x1,y1``."""
+        return "" if self.given is None else words_of(self.given, self.label)
 
 
 @dataclass
@@ -99,7 +106,7 @@ class Review:
             raise UsageError("this case is not in the folder")
         with self._lock:
             if text.strip():
-                answer = answer_from(text.strip(), case.label)
+                answer = answer_from(text.strip(), case.label.task, case.label.options)
                 self.job.add([with_answer(case.label, answer, "review")])
                 self._given.append(case_id)
             else:
@@ -118,15 +125,18 @@ class Review:
 
         Labelled cases count as they are, others by a confidence that learned from them.
         """
-        known = self.known()
+        known, judge = self.known(), metric("mixed")
         judged = [(signs(case.agreeing), case.right) for case in self.record.judged]
-        labelled = [(c, c.answer == shown(known[c.label.case])) for c in self.cases
-                    if c.label.case in known]  # fmt: skip
-        judged += [(signs(case.agreeing), right) for case, right in labelled]
+        sure, open_cases = 0, []
+        for case in self.cases:
+            if (label := known.get(case.label.case)) is None:
+                open_cases.append(case)
+                continue
+            right = is_correct(judge.score(label.sample(), case.given).value)
+            judged.append((signs(case.agreeing), right))
+            sure += right
         weights = calibrated([features for features, _ in judged], [right for _, right in judged])
-        sure = sum(right for _, right in labelled)
-        guessed = sum(probability(weights, signs(case.agreeing)) for case in self.cases
-                      if case.label.case not in known)  # fmt: skip
+        guessed = sum(probability(weights, signs(case.agreeing)) for case in open_cases)
         value = (sure + guessed) / len(self.cases)
         around = proportion(round(value * len(judged)), len(judged))
         return replace(around, value=value)
@@ -187,41 +197,20 @@ def answered(
         cases = []
         for label in labels:
             found = [outcomes.get(each.id, label.case).answer for each in candidates]
-            words = ["" if each is None else words_of(each, label) for each in found]
-            votes = np.array([kept.votes for kept in record.kept])
-            same = np.array([word == words[0] for word in words]) * bool(words[0])
-            agreeing = float((votes * same).sum() / votes.sum())
-            confidence = probability(record.weights, signs(agreeing))
-            cases.append(Case(label, words[0], round(agreeing, 4), confidence))
+            share = agreeing(record, label, found)
+            confidence = probability(record.weights, signs(share))
+            cases.append(Case(label, found[0], round(share, 4), confidence))
     finally:
         outcomes.close()
         components.close()
     return sorted(cases, key=lambda case: (case.agreeing, case.confidence))
 
 
-def shown(label: Label) -> str:
-    """Return a label as :attr:`Case.answer` has it."""
-    if label.task == "ground":
-        return ",".join(f"{side:g}" for side in label.answer)
-    return label.words
-
-
-def answer_from(text: str, label: Label) -> Any:
-    """Read what a person gave as the answer of a case.
-
-    Raises:
-        UsageError: it is no answer to the task.
-    """
-    if label.task == "ground":
-        from viper.strategies.marked import box_of
-
-        return list(box_of(text, "answer"))
-    if label.task == "choice":
-        if text not in label.options:
-            raise UsageError(f"answer {text[:60]!r}: expected one of {', '.join(label.options)}")
-        return label.options.index(text)
-    if label.task == "statement":
-        if text.lower() not in ("yes", "no", "true", "false"):
-            raise UsageError(f"answer {text[:60]!r}: expected yes or no")
-        return text.lower() in ("yes", "true")
-    return text
+def agreeing(record: JobRecord, label: Label, answers: Sequence[Prediction | None]) -> float:
+    """Return how far the answers of the kept programs agree with the first, in [0, 1]."""
+    votes = sum(
+        kept.votes
+        for kept, answer in zip(record.kept, answers, strict=True)
+        if label.agree(answers[0], answer)
+    )
+    return votes / sum(kept.votes for kept in record.kept)

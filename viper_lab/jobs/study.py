@@ -21,9 +21,10 @@ from viper.evaluate.metrics import metric
 from viper.jobs.candidates import Candidate, measures_of, measuring, normal_form, nouns_of
 from viper.jobs.cases import Label
 from viper.jobs.choice import nearest, signs, upper_bound
-from viper.jobs.fitting import Reply, fit, words_of
+from viper.jobs.fitting import Reply, fit
 from viper.jobs.job import REPLIES, FitSettings, Job, JobRecord, pixel_features
 from viper.jobs.outcomes import Outcomes, run_candidates
+from viper.jobs.review import agreeing
 from viper.models.media import media_from
 from viper.profiles.wiring import Profile
 from viper.storage.json_lines import append_line, read_lines
@@ -149,13 +150,10 @@ def judged(
         ]
 
     given = []
-    votes = np.array([each.votes for each in record.kept])
     for label in test:
         found = [outcomes.get(each.id, label.case).answer for each in kept]
-        words = ["" if each is None else words_of(each, label) for each in found]
-        same = np.array([word == words[0] for word in words]) * bool(words[0])
-        confidence = probability(record.weights, signs(float((votes * same).sum() / votes.sum())))
-        given.append(bool(words[0]) and confidence >= promise.limit)
+        confidence = probability(record.weights, signs(agreeing(record, label, found)))
+        given.append(found[0] is not None and confidence >= promise.limit)
     near, common = _baselines(components, outcomes, programs, labels, test)
     result = Row(
         job.name, job.group, len(labels), seed, tuple(right(kept[0])), tuple(right(first)),

@@ -6,11 +6,13 @@ Several processes may append at once; a process that is killed meanwhile loses o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from viper.agreement import normalise_answer
 from viper.errors import UsageError
 from viper.evaluate.sample_result import SampleResult
 from viper.storage.json_lines import append_line, read_lines
@@ -86,7 +88,7 @@ def give_feedback(run: Path, result: SampleResult, answer: str, comment: str) ->
         UsageError: both are empty, one is too long, or the answer does not fit the result's task.
         StoreError: the file cannot be written.
     """
-    right = answer_from(answer, result) if answer else None
+    right = answer_from(answer, result.task, result.options) if answer else None
     add_feedback(run, Feedback(result.sample_id, result.seed, right, comment))
 
 
@@ -99,23 +101,24 @@ def read_feedback(run: Path) -> list[Feedback]:
     return read_lines(run / FEEDBACK, Feedback, "a remark")
 
 
-def answer_from(text: str, result: SampleResult) -> Any:
-    """Parse the right answer from typed text, in the form that the result's metric takes.
+def answer_from(text: str, task: str, options: Sequence[str] = ()) -> Any:
+    """Parse the right answer from typed text, in the form that metrics of the task take.
 
     Raises:
-        UsageError: the text is not an answer to the result's task.
+        UsageError: the text is not an answer to the task.
     """
-    if result.task == "ground":
+    if task == "ground":
         return list(box_of(text, "answer"))
-    if result.task == "choice" and result.options:
-        if text in result.options:
-            return result.options.index(text)
-        if text.isdecimal() and int(text) < len(result.options):
+    if task == "choice" and options:
+        if text in options:
+            return list(options).index(text)
+        if text.isdecimal() and int(text) < len(options):
             return int(text)
-        raise UsageError(f"answer {text!r}: expected one of {', '.join(result.options)}")
-    words = _TRUTHS.get(result.task)
+        raise UsageError(f"answer {text!r}: expected one of {', '.join(options)}")
+    words = _TRUTHS.get(task)
     if words is None:
         return text
-    if text.lower() not in words:
+    truth = normalise_answer(text)  # yes and true are the same
+    if truth not in ("yes", "no"):
         raise UsageError(f"answer {text!r}: expected {' or '.join(words)}")
-    return text.lower() == words[0]
+    return truth == "yes"

@@ -132,7 +132,9 @@ class Evidence:
             for level, values in enumerate(self.values):
                 answers, right = self.judged(rule, values)
                 wrong = int((~right[train]).sum())
-                bits = rule.bits + RULE_BITS + LEVEL_BITS * (level > 0)
+                # a program that is no better than the commonest answer has no merit of its words
+                is_constant = not rule.tests and not rule.sums
+                bits = rule.bits + RULE_BITS * (not is_constant) + LEVEL_BITS * (level > 0)
                 total = bits + error_bits(wrong, len(train), self.kinds)
                 found.append(Hypothesis(total, answers, right, rule=rule, level=level))
         return found

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from viper.agreement import is_correct, same_box
+from viper.agreement import is_correct
 from viper.errors import UsageError
 from viper.evaluate.campaign import ProgressBar
 from viper.evaluate.intervals import Estimate, paired, proportion
@@ -453,27 +453,25 @@ def _distinct(candidates: Sequence[Candidate]) -> list[Candidate]:
 def _groups(
     column: Sequence[Prediction | None], right: Any, label: Label, names: Sequence[str]
 ) -> list[int]:
-    """Return a number for each answer to one case: equal answers have the same; -1 is none."""
-    others: list[Any] = []
+    """Return a number for each answer to one case: equal answers have the same; -1 is none.
+
+    Answers that are classes have the number of the class.
+    """
+    others: list[Prediction] = []
     numbers = []
     for answer, is_right in zip(column, right, strict=True):
         if answer is None:
             numbers.append(-1)
             continue
-        if label.task == "ground":
-            box = answer.box or (0, 0, 0, 0)
-            place = next((i for i, other in enumerate(others) if same_box(other, box)), None)
-            if place is None:
-                others.append(box)
-            numbers.append(len(others) - 1 if place is None else place)
-            continue
         word = label.words if is_right else words_of(answer, label)
-        if word in names:
+        if label.task != "ground" and word in names:
             numbers.append(names.index(word))
-        else:
-            if word not in others:
-                others.append(word)
-            numbers.append(-2 - others.index(word))
+            continue
+        same = (index for index, other in enumerate(others) if label.agree(other, answer))
+        place = next(same, len(others))
+        if place == len(others):
+            others.append(answer)
+        numbers.append(-2 - place)
     return numbers
 
 

@@ -13,6 +13,7 @@ from PIL import Image
 
 from viper.models.llm.protocol import Completion, Sampling
 from viper.models.vision.roles import Detection
+from viper.models.vision.vocabulary import Vocabulary
 
 PROFILE = """
 name = "shelf"
@@ -60,7 +61,7 @@ class Writer:
 class Lamps:
     """Finds as many lamps, jars and faint lamps as the first pixel says."""
 
-    categories = ("lamp", "jar")
+    vocabulary = Vocabulary(("lamp", "jar"), {}, {})
 
     def __init__(self, name: str) -> None:
         self.model_id = "fake-lamps"

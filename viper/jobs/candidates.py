@@ -197,7 +197,8 @@ def at_levels(candidate: Candidate, components: Components) -> list[Candidate]:
 def nouns_of(components: Components, programs: Sequence[str]) -> list[str]:
     """Return the names of things to look for: those the detector knows, else those programs use."""
     settings = components.toolbox.settings
-    names = list(components.toolbox.models.trait("detector", "categories", ()))
+    vocabulary = components.toolbox.models.trait("detector", "vocabulary", None)
+    names = [] if vocabulary is None else list(vocabulary.nouns)
     if not names and settings.nouns:
         words = [word for family in settings.attribute_families for word in family]
         adjectives = [word for word in words if word not in settings.nouns]

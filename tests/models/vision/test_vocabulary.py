@@ -121,3 +121,9 @@ def test_a_category_without_a_name_is_never_found() -> None:
     vocabulary = Vocabulary(["", "cat"], {}, {"all": ["*"]})
     assert vocabulary.named("cat")[0] == [1]
     assert vocabulary.named("all")[0] == [1]
+
+
+def test_nouns_are_the_categories_and_a_word_for_each_union(coco: Vocabulary) -> None:
+    assert coco.nouns[0] == "person"
+    assert {"vehicle", "food", "thing"} <= {*coco.nouns}
+    assert not {"object", "drinking glass", "people"} & {*coco.nouns}

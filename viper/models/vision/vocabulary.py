@@ -51,6 +51,9 @@ class Vocabulary:
         categories: names in the order of the detector's outputs; "" is never detected.
         synonyms: category -> other words.
         unions: word -> categories that it comprises; ``*`` stands for all.
+
+    Attributes:
+        nouns: the categories, and one word for each union.
     """
 
     def __init__(
@@ -65,6 +68,8 @@ class Vocabulary:
             word: every if "*" in names else tuple(own[name][0] for name in names)
             for word, names in unions.items()
         }
+        chosen = {indices: word for word, indices in reversed(words.items())}
+        self.nouns = [*own, *reversed(chosen.values())]
         words |= {word: own[name] for name, others in synonyms.items() for word in others} | own
         self._indices = {word.lower(): indices for word, indices in words.items()}
         self._singular = {singulars(word)[-1]: word for word in reversed(self._indices)}

@@ -3,8 +3,7 @@
 `write_programs` asks the profile's writer several times. `edits_of` changes a program in one
 place, as a writer might have erred. `measuring` builds the program whose numbers
 :mod:`viper.jobs.rules` makes rules of. No label is needed for any of these, so that the choice
-among them can be judged by cross-validation. Only `improved` looks at labels; its programs remember
-which, and are not judged on those.
+among them can be judged by cross-validation.
 """
 
 from __future__ import annotations

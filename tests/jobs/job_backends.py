@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from viper.models.llm.messages import as_text
 from viper.models.llm.protocol import Completion, Sampling
 from viper.models.vision.roles import Detection
 from viper.models.vision.vocabulary import Vocabulary
@@ -34,6 +35,7 @@ BOX = "def execute_command(image):\n    return ImagePatch(image).find('jar')[0]\
 JARS = (
     'def execute_command(image):\n    return "yes" if ImagePatch(image).exists("jar") else "no"\n'
 )
+LIT = JARS.replace("jar", "lamp")
 
 
 class Writer:
@@ -49,6 +51,9 @@ class Writer:
     def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
         Writer.asked += len(prompts)
         texts = [BOX if "the jar" in str(prompt) else JARS for prompt in prompts]
+        # told of wrong answers, it thinks of lamps
+        told = ["its answer is wrong" in as_text(prompt) for prompt in prompts]
+        texts = [f"```python\n{LIT}```" if t else x for x, t in zip(texts, told, strict=True)]
         return [[Completion(text, 20, 20)] for text in texts]
 
     def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:

@@ -19,6 +19,7 @@ from tests.commands.test_bad_input import refused, viper
 from tests.forked import viper as forked_viper
 from tests.jobs import job_backends as shelf
 from viper.cli import main
+from viper.jobs.candidates import Candidate
 from viper.jobs.job import Job, read_job
 from viper.profiles.exported import ExportedProgram
 from viper.storage.json_lines import dumps
@@ -147,6 +148,21 @@ def test_a_fit_that_is_killed_goes_on_to_the_same_job(bench: Bench) -> None:
     assert json.loads((bench.job / "job.json").read_text()) == whole
     with Job(bench.job) as job:
         assert len(job.labels()) == len(bench.answers)
+
+
+def test_a_writer_that_converses_rewrites_from_wrong_cases(bench: Bench) -> None:
+    bench.profile.write_text(shelf.PROFILE.replace("compact", "chat"))
+    code, _, err = bench.fit("--rounds", "2")
+    assert code == 0, err
+    assert "rewriting the best program, round 1" in err
+    outcomes = (bench.job / "outcomes.jsonl").read_text()
+    replies = [json.loads(line) for line in (bench.job / "replies.jsonl").read_text().splitlines()]
+    rewritten = [reply for reply in replies if "-round-" in reply["request"]]
+    assert "exists('lamp')" in rewritten[0]["program"]
+    assert Candidate(rewritten[0]["program"]).id in outcomes
+    asked = shelf.Writer.asked
+    bench.fit("--rounds", "2")
+    assert shelf.Writer.asked == asked
 
 
 def test_a_fit_without_a_writer_finds_rules_alone(bench: Bench) -> None:

@@ -39,6 +39,8 @@ class FitChoice(JobChoice):
     root: Path | None = cli.given_by(cli.root_option)
     requests: int = cli.option("--requests", type=click.IntRange(0, 1_000), default=24,
         help="Number of requests to the program writer; 0 asks none.")
+    rounds: int = cli.option("--rounds", type=click.IntRange(0, 20), default=2,
+        help="Number of times a chat model may rewrite the best program, told of wrong cases.")
     minutes: float | None = cli.option("--minutes", type=click.FloatRange(min=0, min_open=True),
         help="Begin no further programs after this time; what is known by then is fitted.")
     seed: int = cli.seed_field()
@@ -110,7 +112,7 @@ def fit_table(
 
     labels = [] if table is None else read_table(table, options.query, options.root)
     contradictions(labels)
-    settings = FitSettings(options.requests, risk, options.seed, options.minutes)
+    settings = FitSettings(options.requests, risk, options.seed, options.minutes, options.rounds)
     with Job(out) as job, hint_to_go_on():
         check_labels(latest([*job.labels(), *labels]))
         added = job.add(labels)

@@ -3,7 +3,8 @@
 `write_programs` asks the profile's writer several times. `edits_of` changes a program in one
 place, as a writer might have erred. `measuring` builds the program whose numbers
 :mod:`viper.jobs.rules` makes rules of. No label is needed for any of these, so that the choice
-among them can be judged by cross-validation.
+among them can be judged by cross-validation. Only `improved` shows its writer wrong cases; its
+program remembers which, and is not judged on those.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from viper.errors import PARSE_ERRORS
 from viper.jobs.cases import Label
 from viper.jobs.rules import Measure, measuring_program
 from viper.reasoner import Reasoner, RunOptions
+from viper.schema import Failure
 from viper.storage.json_lines import dumps
 from viper.strategies.base import Components
 from viper.strategies.program import Attempts, write_program
@@ -38,6 +40,12 @@ LEVELS = (-2, -1, 1, 2)
 
 # Bits of a program at other thresholds, of which there are four.
 LEVEL_BITS = 3.0
+
+# Bits of a rewritten program beyond those of the one it was made from: as one reply of eight.
+REWRITTEN_BITS = 3.0
+
+# Wrong cases that a rewriting is told of: more than show a pattern, few enough for a page.
+_TOLD = 8
 
 # Names whose largest area, least gap and spread are measured, too: these cost a number each, and
 # only words of whole groups say something about an arrangement.
@@ -129,6 +137,34 @@ def write_programs(
         for program, count in counts.most_common()
     ]
     return sorted(found, key=lambda each: each.program != first)
+
+
+def improved(
+    reasoner: Reasoner, best: Candidate, wrong: Sequence[tuple[Label, str]], number: int, seed: int
+) -> str:
+    """Let the writer rewrite a program that is wrong about some cases; "" if it writes none.
+
+    It is told of the cases and of the calls in the first; one that sees gets its picture.
+
+    Args:
+        wrong: cases, each with the answer of the program in words.
+        number: number of the round, from 0.
+    """
+    label = wrong[0][0]
+    options = RunOptions(
+        task=label.task, options=label.options, seed=seed, strategy="program", feedback=True
+    )
+    media = label.sample().load()
+    run = reasoner.execute(best.program, media, label.query, options.changed(self_tune=False))
+    cases = "; ".join(
+        f"{each.name}: it answers {answer!r}, right is {each.words!r}"
+        for each, answer in wrong[:_TOLD]
+    )
+    failure = Failure("wrong_answer", f"On labelled cases its answer is wrong. {cases}")
+    told = [replace(trial, ok=False, failure=failure) for trial in run.trace.trials[-1:]]
+    context, _ = reasoner.context(media, label.query, options)
+    written = write_program(reasoner.components, context, (number, 1), told, Attempts())
+    return "" if written.failure else normal_form(written.program)
 
 
 def normal_form(program: str) -> str:

@@ -171,6 +171,12 @@ class Fitting:
         if not candidates and not measuring:
             raise UsageError("no program ran; give --minutes more time, or more --requests")
         evidence = self._evidence(candidates, measures, measuring)
+        for number in range(self.settings.rounds if self._converses else 0):
+            better = self._improved(evidence, number)
+            if better is None:
+                break
+            candidates = _distinct([*candidates, *self._run([better])])
+            evidence = self._evidence(candidates, measures, measuring)
         best = [h.candidate for h in evidence.hypotheses(self._all) if h.candidate is not None]
         levels = [
             level
@@ -222,6 +228,32 @@ class Fitting:
             routines=tuple(file.stored() for file in self.components.library.files),
         )
         return record, exported
+
+    @property
+    def _converses(self) -> bool:
+        """Return whether the writer can be told what went wrong."""
+        return bool(self.settings.requests) and self.components.settings.prompt_style != "compact"
+
+    def _improved(self, evidence: Evidence, number: int) -> Candidate | None:
+        """Ask for a better program than the best one; a third of the cases may be shown for it."""
+        shown = np.random.default_rng(self.settings.seed).permutation(len(self.labels))[::3]
+        best = next(h for h in evidence.hypotheses(self._all) if h.candidate is not None)
+        candidate = evidence.candidates[best.candidate or 0]
+        said = self._said(candidate)
+        wrong = [(self.labels[i], str(said[i])) for i in shown if not best.right[i]]
+        request = f"{self.settings.seed}-round-{number}-{candidate.id}"
+        program = self._replies().get(request)
+        if not wrong or time.monotonic() > self.until:
+            return None
+        if program is None:
+            self.say(f"rewriting the best program, round {number + 1}")
+            reasoner = Reasoner(self.components, preload=False)
+            program = making.improved(reasoner, candidate, wrong, number, self.settings.seed)
+            append_line(self.job.folder / REPLIES, Reply(request, program))
+        bits = candidate.bits + making.REWRITTEN_BITS
+        seen = tuple(self.labels[i].case for i in shown)
+        origin = f"rewritten from {len(wrong)} wrong cases"
+        return Candidate(program, {}, bits, origin, seen) if program else None
 
     def compare(self, before: JobRecord, after: JobRecord) -> Comparison:
         """Compare the program of an earlier fit with a new one that did not see the labels.

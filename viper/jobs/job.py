@@ -53,12 +53,14 @@ class FitSettings:
         risk: largest share of wrong answers among those given, to be promised with 90 %; None
             gives every answer.
         minutes: time after which no further program begins.
+        rounds: most rewritings of the best program by a writer that converses.
     """
 
     requests: int = 24
     risk: float | None = None
     seed: int = 0
     minutes: float | None = None
+    rounds: int = 2
 
 
 @dataclass(frozen=True)

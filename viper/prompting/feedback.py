@@ -143,7 +143,9 @@ def _problem(failed: FailedProgram) -> str:
     elif failure.kind == "return_type" and ENTRY not in defined and not _ANSWERS.search(program):
         rename = f"; rename `{'` or `'.join(defined)}` to {ENTRY}" if defined else ""
         message = f"The program must define `{ENTRY}` outside of classes{rename}"
-    elif failure.kind in ("return_type", "wrong_type") and _answers(program):
+    elif failure.kind == "wrong_answer" or (
+        failure.kind in ("return_type", "wrong_type") and _answers(program)
+    ):
         opening = "Its answer was not accepted."
     error = f"{failure.exception}: {message}" if failure.exception else message
     problem = f"{opening}\n{error[:1].upper()}{error[1:].rstrip('.')}."

@@ -455,7 +455,13 @@ def photographs(
     "the embedded world alone.",
 )
 @click.option("--quick", is_flag=True, help="Eight jobs, 20 labels, 100 test cases, one seed.")
-@click.option("--seeds", type=click.IntRange(1, 10), default=3, show_default=True)
+@click.option(
+    "--seeds",
+    type=click.IntRange(1, 10),
+    default=3,
+    show_default=True,
+    help="Number of seeds, each with labels of its own.",
+)
 @click.option("--sizes", default="20,60,120", show_default=True, help="Numbers of labels.")
 @click.option(
     "--split",

@@ -192,6 +192,13 @@ def test_a_simpler_way_that_is_as_good_is_named(tmp_path: Path, capsys: Capture)
     assert "the commonest answer would be" in out
 
 
+def test_the_time_that_is_over_still_leaves_a_whole_job(ready: Bench) -> None:
+    ready.fit("--requests", "0")  # its measures are there, so a fit without time has evidence
+    code, _, err = ready.fit("--requests", "0", "--minutes", "0.000001")
+    assert code == 0, err
+    assert read_job(ready.job).estimate.value == 1.0
+
+
 def test_unusual_inputs_are_warned_about(ready: Bench) -> None:
     new = ready.folder / "new"
     new.mkdir()

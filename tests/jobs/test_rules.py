@@ -140,6 +140,20 @@ def test_a_program_is_not_judged_on_labels_that_its_writer_saw() -> None:
     assert found.hypotheses(np.arange(40))[0].total == error_bits(40, 40, 2)
 
 
+def test_what_a_writer_was_shown_is_answered_by_programs_that_did_not_see_it() -> None:
+    classes = np.arange(40) % 2
+    seen = tuple(str(number) for number in range(0, 40, 3))
+    blind = np.where(np.arange(40) % 4 == 0, 1 - classes, classes)
+    found = evidence(40, candidates=[Candidate("a"), Candidate("b", seen=seen)], classes=classes,
+                     measures=[], values=np.zeros((1, 40, 0)), answers=np.stack([blind, classes]),
+                     right=np.stack([blind == classes, classes == classes]))  # fmt: skip
+    judged = out_of_fold(found, 0)
+    shown = np.array([str(number) in seen for number in range(40)])
+    assert (judged.right[shown] == (blind == classes)[shown]).all()
+    assert not judged.right[shown].all()
+    assert judged.right[~shown].all()
+
+
 def test_neighbours_know_a_cluster() -> None:
     features = np.repeat([[0.0, 0], [1, 1]], 10, 0) + np.random.default_rng(0).random((20, 2)) / 9
     classes = np.repeat([0, 1], 10)

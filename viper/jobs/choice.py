@@ -99,7 +99,22 @@ class Evidence:
     @cached_property
     def _unseen(self) -> Any:
         """Return bool [C, N]: whether a candidate's writer did not see the label of a case."""
-        return np.array([[c not in each.seen for c in self.cases] for each in self.candidates])
+        rows = [[case not in each.seen for case in self.cases] for each in self.candidates]
+        return np.array(rows, dtype=bool).reshape(len(self.candidates), len(self.cases))
+
+    def fair_to(
+        self, hypotheses: Sequence[Hypothesis], test: Ints
+    ) -> list[tuple[Ints, list[Hypothesis]]]:
+        """Return parts of test cases, each with the hypotheses that may answer it.
+
+        A case whose label some writer saw is left to programs whose writers saw no label.
+        """
+        shown = ~self._unseen.all(0)[test]
+        blind = [
+            h for h in hypotheses if h.candidate is None or not self.candidates[h.candidate].seen
+        ]
+        parts = [(test[~shown], list(hypotheses)), (test[shown], blind)]
+        return [(cases, allowed) for cases, allowed in parts if len(cases)]
 
     def hypotheses(self, train: Ints) -> list[Hypothesis]:
         """Return candidates and rules, those with the fewest bits on the cases first.
@@ -224,9 +239,10 @@ def out_of_fold(evidence: Evidence, seed: int) -> OutOfFold:
     agreeing, answers = np.zeros(n), np.full(n, -1)
     for fold in range(folds.max() + 1):
         train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
-        kept = kept_of(evidence.hypotheses(train))
-        right[test], answers[test] = kept[0].right[test], kept[0].answers[test]
-        agreeing[test] = agreement(kept)[test]
+        for cases, allowed in evidence.fair_to(evidence.hypotheses(train), test):
+            kept = kept_of(allowed)
+            right[cases], answers[cases] = kept[0].right[cases], kept[0].answers[cases]
+            agreeing[cases] = agreement(kept)[cases]
         if evidence.classes is not None:
             common = np.bincount(evidence.classes[train]).argmax()
             majority[test] = evidence.classes[test] == common

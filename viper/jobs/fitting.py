@@ -188,7 +188,7 @@ class Fitting:
         evidence = self._evidence(candidates, measures, measuring)
         judged = out_of_fold(evidence, self.settings.seed)
         kept = self._kept(evidence)
-        self._run([kept[0].candidate])  # a rule has not run as a program yet
+        self._run([kept[0].candidate], math.inf)  # a rule has not run as a program yet
         promise = None
         if self.settings.risk is not None:
             promise = certify(judged.confidence, judged.right, self.settings.risk)
@@ -263,7 +263,7 @@ class Fitting:
         old, new = before.kept[0], after.kept[0]
         if (old.program, old.thresholds) == (new.program, new.thresholds):
             return Comparison(True, f"the same program, fitted to {len(self.labels)} labels")
-        self._run([old.candidate])
+        self._run([old.candidate], math.inf)
         _, right = self._judged_rows([old.candidate])
         was = right[0].astype(float).tolist()
         gain = paired(was, [float(case.right) for case in after.judged]).difference
@@ -294,9 +294,11 @@ class Fitting:
         ]
         return predicted, np.array(right, dtype=bool).reshape(len(candidates), len(samples))
 
-    def _run(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+    def _run(self, candidates: Sequence[Candidate], until: float | None = None) -> list[Candidate]:
+        """Return the candidates that ran, by default those begun within the time of the fit."""
+        last = self.until if until is None else until
         return run_candidates(
-            self.components, candidates, self.labels, self.outcomes, self.progress, self.until
+            self.components, candidates, self.labels, self.outcomes, self.progress, last
         )
 
     @property

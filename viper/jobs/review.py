@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -153,20 +152,20 @@ class Review:
         def say(text: str) -> None:
             self.said = f"fitting: {text}"
 
+        cases = self.cases
         try:
             record, comparison = fit(
                 self.job, self.profile, self.record.settings, say, progress, self.record
             )
-        except ViperError as error:
-            self.said = str(error)
-            return
-        cases = self.cases
-        if comparison is not None and comparison.adopted:
-            with suppress(ViperError):
+            assert comparison is not None  # there is a program to compare with
+            if comparison.adopted:
                 cases = answered(self.job, record, self.profile, [c.label for c in cases], progress)
+        except Exception as error:  # noqa: BLE001 - boundary: one refit, told on the page
+            known = isinstance(error, ViperError)
+            self.said = str(error) if known else f"the fit went wrong: {type(error).__name__}"
+            return
         with self._lock:
-            self.record, self.cases = record, cases
-            self.said = comparison.words if comparison is not None else ""
+            self.record, self.cases, self.said = record, cases, comparison.words
 
 
 def review_of(

@@ -270,13 +270,11 @@ class Fitting:
         points = f"{100 * gain.value:+.1f} points [{100 * gain.low:+.1f}, {100 * gain.high:+.1f}]"
         lines = unified_diff(old.program.splitlines(), new.program.splitlines(), lineterm="", n=1)
         changed = "\n".join(list(lines)[2:])
-        better = gain.low > 0
-        kept = (
-            "replaced the program"
-            if better
-            else "kept the program, as the new one may be no better"
+        done = "replaced" if gain.low > 0 else "kept"
+        words = (
+            f"{done} the program: a new one gains {points} on {len(self.labels)} labels\n{changed}"
         )
-        return Comparison(better, f"{kept}: {points} on {len(self.labels)} labels\n{changed}")
+        return Comparison(gain.low > 0, words)
 
     def _judged_rows(
         self, candidates: Sequence[Candidate]
@@ -314,14 +312,12 @@ class Fitting:
         if self.settings.requests:
             self.say(f"writing programs, {self.settings.requests} requests")
         reasoner = Reasoner(self.components, preload=False)
-        return making.write_programs(
-            reasoner,
-            self.labels,
-            self.settings.requests,
-            self.settings.seed,
-            replies,
-            lambda request, program: append_line(path, Reply(request, program)),
-        )
+
+        def keep(request: str, program: str) -> None:
+            append_line(path, Reply(request, program))
+
+        count, seed = self.settings.requests, self.settings.seed
+        return making.write_programs(reasoner, self.labels, count, seed, replies, keep)
 
     def _measures(self, programs: Sequence[str]) -> list[Measure]:
         if any(label.kind != "image" or label.task == "ground" for label in self.labels):

@@ -33,7 +33,8 @@ from viper.evaluate.predictions import read_predictions
 from viper.evaluate.runs.feedback import Feedback, add_feedback, read_feedback
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
-from viper.jobs.job import Job, JobRecord, JudgedCase, KeptProgram, Likeness, read_job
+from viper.jobs.job import Job, JobRecord, JudgedCase, KeptProgram, read_job
+from viper.jobs.likeness import Likeness
 from viper.models.domain import Look
 from viper.models.llm.capabilities import Capabilities, Corrections
 from viper.models.media import media_from, write_mp4

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
+from random import Random
 from typing import Any
 
+import httpx
 import pytest
 from starlette.testclient import TestClient
 
@@ -122,3 +128,42 @@ def test_the_page_stands_behind_the_gate_and_escapes_answers(review: tuple[Revie
     foreign = {"origin": "http://evil.example", "host": "evil.example"}
     assert client.post(f"{access.prefix}/undo", headers=foreign).status_code >= 400
     assert case.label.case in found.known()
+
+
+def test_killed_reviews_and_refits_lose_no_label_and_end_in_the_same_job(
+    fitted: Path, tmp_path: Path
+) -> None:
+    answers = shelf.pictures(tmp_path / "new", 20, seed=4, faint=True)
+    shutil.copytree(fitted / "job", tmp_path / "killed")
+    shutil.copytree(fitted / "job", tmp_path / "whole")
+    given, draw = dict[str, str](), Random(3)
+    for kill in range(7):
+        command = [sys.executable, "-m", "viper", "review", str(tmp_path / "killed")]
+        process = subprocess.Popen(
+            [*command, str(tmp_path / "new"), "--trust", "--no-open"], stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, text=True,
+        )  # fmt: skip
+        assert process.stdout is not None
+        with httpx.Client(base_url=process.stdout.readline().strip(), timeout=60) as client:
+            for _ in range(2):
+                page = client.get("").text
+                case = str(re.search('name="case" value="([0-9a-f]+)"', page)[1])  # type: ignore[index]
+                name = str(re.search("([0-9]+.png): ", page)[1])  # type: ignore[index]
+                sent = client.post("label", data={"case": case, "answer": answers[name]})
+                assert sent.status_code == 303
+                given[case] = answers[name]
+            if kill % 2:
+                client.post("refit", data={"": ""})
+                time.sleep(draw.random())
+        process.kill()
+        process.wait(30)
+    with Job(tmp_path / "killed") as job, Job(tmp_path / "whole") as whole:
+        labels = job.labels()
+        assert given.items() <= {label.case: label.words for label in labels}.items()
+        assert len(labels) == 24 + len(given)
+        whole.add(labels)
+    for name in ("killed", "whole"):
+        with pytest.raises(SystemExit):
+            main(["fit", "--profile", str(fitted / "shelf.toml"), "--requests", "2", "--out",
+                  str(tmp_path / name)])  # fmt: skip
+    assert read_job(tmp_path / "killed") == read_job(tmp_path / "whole")

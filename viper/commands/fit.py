@@ -142,7 +142,7 @@ def job_profile(folder: Path, options: JobChoice) -> Profile:
 def suggest(folder: Path, count: int, seed: int) -> None:
     """Print pictures of a folder that differ from each other and stand for the others."""
     from viper.data.own import folder_samples
-    from viper.jobs.job import representatives
+    from viper.jobs.likeness import representatives
     from viper.schema import Query
 
     paths = [

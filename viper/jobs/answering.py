@@ -14,13 +14,11 @@ from typing import Any
 from viper.evaluate.engines.sample_runner import Item, ItemOutcome, SampleRunner
 from viper.evaluate.metrics import metric
 from viper.evaluate.sample_result import Prediction
-from viper.jobs.choice import signs
 from viper.jobs.job import JobRecord
 from viper.reasoner import Reasoner, RunOptions
 from viper.storage.cache import ComputeCache
 from viper.strategies.base import Components, UsageMeter
-from viper.strategies.confidence import UNCALIBRATED, features, probability
-from viper.strategies.voting import agree
+from viper.strategies.confidence import UNCALIBRATED, features
 
 # Kind of failure of an answer that is withheld.
 DOUBTFUL = "doubtful"
@@ -73,15 +71,14 @@ class JobRunner:
         trace = first.trace if first is not None else None
         if first is None or trace is None or trace.answer is None:
             return first
-        votes = self.record.kept[0].votes
-        for kept, runner in zip(self.record.kept[1:], self.runners[1:], strict=True):
+        answers: list[Prediction | None] = [Prediction.of(trace.answer)]
+        for runner in self.runners[1:]:
             other = runner.answer(item, cancel)
             if other is None:
                 return None
             given = other.trace.answer if other.trace is not None else None
-            votes += kept.votes * (given is not None and agree(trace.answer, given))
-        share = votes / sum(kept.votes for kept in self.record.kept)
-        confidence = probability(self.record.weights, signs(share))
+            answers.append(None if given is None else Prediction.of(given))
+        confidence = self.record.confidence(self.record.agreement(answers))
         if (UNCALIBRATED - _BY_LABELS) & features(trace).keys():
             confidence = 0.0  # nothing is known about such answers
         self._look(item)

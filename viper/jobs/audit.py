@@ -42,10 +42,9 @@ def suspects(record: JobRecord, labels: Sequence[Label], outcomes: Outcomes) -> 
     Args:
         labels: those of the fit, in its order.
     """
-    program = record.kept[0].candidate.id
+    answers = outcomes.answers(record.kept[0].candidate.id, labels)
     found = []
-    for label, judged in zip(labels, record.judged, strict=True):
-        answer = outcomes.get(program, label.case).answer
+    for label, judged, answer in zip(labels, record.judged, answers, strict=True):
         if not judged.right and judged.agreeing > 0 and answer is not None:
             found.append(Suspect(label, judged, answer))
     return sorted(found, key=lambda each: -each.judged.agreeing)

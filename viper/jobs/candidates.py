@@ -19,6 +19,7 @@ from itertools import combinations, product
 from math import log, log2
 from typing import Any
 
+from viper.api.library import called_names
 from viper.errors import PARSE_ERRORS
 from viper.jobs.cases import Label
 from viper.jobs.rules import Measure, measuring_program
@@ -29,11 +30,11 @@ from viper.strategies.base import Components
 from viper.strategies.program import Attempts, write_program
 from viper.tuning.program_edits import Vocabulary, edited_programs
 
-# Edits of one program, the likeliest first: a question of ten words allows some forty.
-MOST_EDITS = 40
+# Edits of one program, the likeliest first: the likelier half of those of a long question.
+MOST_EDITS = 24
 
 # Different written programs whose edits are tried, those written most often first.
-MOST_EDITED = 3
+MOST_EDITED = 2
 
 # Steps of all threshold schedules together. Two steps are as far as self-tuning usually goes.
 LEVELS = (-2, -1, 1, 2)
@@ -50,6 +51,18 @@ _TOLD = 8
 # Names whose largest area, least gap and spread are measured, too: these cost a number each, and
 # only words of whole groups say something about an arrangement.
 _ARRANGED = 8
+
+# Functions of ``measures.txt`` that say how a group is arranged.
+_ARRANGEMENTS = ("largest", "gap", "spread")
+
+# Measures of written text, and routines that read it.
+_OF_TEXT = (
+    "lines_of_text(scene)",
+    "largest_amount(scene)",
+    "sums_of(scene, True)",
+    "sums_of(scene, False)",
+)
+_READING = {"lines", "find_text", "value_right_of", "value_below", "dates", "amounts", "sums"}
 
 
 # Origin of the candidate that measures instead of answering.
@@ -232,7 +245,10 @@ def at_levels(candidate: Candidate, components: Components) -> list[Candidate]:
 def nouns_of(components: Components, programs: Sequence[str]) -> list[str]:
     """Return the names of things to look for: those the detector knows, else those programs use."""
     settings = components.toolbox.settings
-    vocabulary = components.toolbox.models.trait("detector", "vocabulary", None)
+    models = components.toolbox.models
+    if "detector" not in models.roles:
+        return []
+    vocabulary = models.trait("detector", "vocabulary", None)
     names = [] if vocabulary is None else list(vocabulary.nouns)
     if not names and settings.nouns:
         words = [word for family in settings.attribute_families for word in family]
@@ -257,34 +273,40 @@ def _names_in(programs: Sequence[str]) -> Iterator[str]:
                 )
 
 
-def measures_of(nouns: Sequence[str], families: Sequence[Sequence[str]]) -> list[Measure]:
-    """Return what is measured in every picture.
+def measures_of(
+    components: Components, labels: Sequence[Label], programs: Sequence[str]
+) -> list[Measure]:
+    """Return what is measured in every picture; nothing in clips, or for answers that are boxes.
 
-    That is the number of each thing, which of two kinds there is more of, and how whole groups are
-    arranged.
-
-    Args:
-        families: words that exclude each other, whose numbers are compared.
+    That is the number of each thing, which of two kinds there is more of (of words that exclude
+    each other), and how whole groups are arranged. Text is read where nothing else sees, or where
+    a program reads.
     """
-    found = [Measure(f"count(scene, {noun!r})", f"number of {noun}") for noun in nouns]
-    for family in families:
+    if any(label.kind != "image" or label.task == "ground" for label in labels):
+        return []
+    nouns = nouns_of(components, programs)
+    roles = components.toolbox.models.roles
+    reads = any(called_names(program) & _READING for program in programs)
+    found = []
+    if "ocr" in roles and (reads or "detector" not in roles):
+        found = [Measure(code, bits=2) for code in _OF_TEXT]
+    found += [Measure(f"count(scene, {noun!r})") for noun in nouns]
+    for family in components.toolbox.settings.attribute_families:
         known = [name for word in family for name in (word, f"{word} thing") if name in nouns]
         for one, other in combinations(known, 2):
-            code = f"count(scene, {one!r}) - count(scene, {other!r})"
-            found.append(Measure(code, f"how many more {one} than {other}", bits=1))
+            found.append(Measure(f"count(scene, {one!r}) - count(scene, {other!r})", bits=1))
     groups = ["thing"] * ("thing" in nouns) + [n for n in nouns if " " not in n and n != "thing"]
     for noun in groups[:_ARRANGED]:
-        found += [
-            Measure(f"largest(scene, {noun!r})", f"area of the largest {noun}", bits=2),
-            Measure(f"gap(scene, {noun!r})", f"least gap between {noun} and {noun}", bits=2),
-            Measure(f"spread(scene, {noun!r})", f"spread of {noun} from left to right", bits=2),
-        ]
+        found += [Measure(f"{name}(scene, {noun!r})", bits=2) for name in _ARRANGEMENTS]
     return found
 
 
-def measuring(measures: Sequence[Measure]) -> Candidate:
-    """Return the candidate that measures instead of answering."""
-    return Candidate(measuring_program(measures), origin=MEASURES)
+def measuring(measures: Sequence[Measure], components: Components) -> list[Candidate]:
+    """Return programs that measure: at the usual thresholds, and one step lower and higher."""
+    if not measures:
+        return []
+    plain = Candidate(measuring_program(measures), origin=MEASURES)
+    return [plain, *at_levels(plain, components)[1:3]]
 
 
 def common_form(queries: Sequence[str]) -> tuple[str, str] | None:

@@ -12,13 +12,15 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from viper.agreement import normalise_answer, same_box
+from viper.agreement import is_correct, normalise_answer, same_box
 from viper.data.own import OwnFile
 from viper.data.sample import DatasetSpec, MediaFiles, Sample
 from viper.errors import UsageError
+from viper.evaluate.metrics import Metric, metric
 from viper.evaluate.metrics.accuracy import truth_of
 from viper.evaluate.sample_result import Prediction
 from viper.storage.files import file_errors
@@ -31,6 +33,16 @@ TASKS = ("question", "choice", "statement", "ground")
 
 # Lines about contradictory labels, and more would not fit on a screen.
 _NAMED = 5
+
+
+class Asked(Protocol):
+    """What is asked, by a label or a whole job."""
+
+    @property
+    def task(self) -> str: ...
+
+    @property
+    def options(self) -> tuple[str, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -87,13 +99,9 @@ class Label:
         """Return the name of the first file, for messages."""
         return Path(self.media[0]).name
 
-    def agree(self, one: Prediction | None, other: Prediction | None) -> bool:
-        """Return whether two answers to the case are the same; no answer is like no other."""
-        if one is None or other is None:
-            return False
-        if one.box is not None and other.box is not None:
-            return same_box(one.box, other.box)
-        return words_of(one, self) == words_of(other, self)
+    def is_right(self, answer: Prediction | None) -> bool:
+        """Return whether an answer is the right one."""
+        return is_correct(_metric().score(self.sample(), answer).value)
 
     def sample(self) -> Sample:
         """Return the label as a sample of metrics and runners."""
@@ -194,6 +202,11 @@ def label_is_class(label: Label) -> bool:
     return label.task != "ground"
 
 
+@cache
+def _metric() -> Metric:
+    return metric("mixed")
+
+
 def _content(label: Label) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for name in label.media:
@@ -208,12 +221,21 @@ def with_answer(label: Label, answer: Any, source: str) -> Label:
     return replace(label, answer=answer, source=source, given=now)
 
 
-def words_of(answer: Prediction, label: Label) -> str:
+def words_of(answer: Prediction, asked: Asked) -> str:
     """Return an answer in words; see :attr:`Label.words`."""
     if answer.box is not None:
         return ",".join(f"{side:g}" for side in answer.box)
-    if label.task == "choice" and answer.choice_index is not None:
-        return label.options[answer.choice_index]
-    if label.task == "statement" and (truth := truth_of(answer.value)) is not None:
+    if asked.task == "choice" and answer.choice_index is not None:
+        return asked.options[answer.choice_index]
+    if asked.task == "statement" and (truth := truth_of(answer.value)) is not None:
         return normalise_answer(truth)
     return normalise_answer(answer.value)
+
+
+def same_answer(one: Prediction | None, other: Prediction | None, asked: Asked) -> bool:
+    """Return whether two answers are the same; no answer is like no other."""
+    if one is None or other is None:
+        return False
+    if one.box is not None and other.box is not None:
+        return same_box(one.box, other.box)
+    return words_of(one, asked) == words_of(other, asked)

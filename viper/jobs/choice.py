@@ -1,27 +1,24 @@
-"""Chooses among candidates and rules, and estimates how good the choice is on unseen cases.
+"""Estimates how good a choice is on unseen cases, and promises a risk.
 
-`Evidence` holds what every candidate answered, as arrays. `Evidence.hypotheses` orders candidates
-and rules by their description length on some cases: the bits that state them and the labels that
-they get wrong. `out_of_fold` repeats that choice without each fold and lets it answer the fold, so
-the estimate judges the whole procedure, rules included. `confidence` comes from how far the
-hypotheses that are kept agree.
+`out_of_fold` repeats the choice (:meth:`viper.jobs.evidence.Evidence.hypotheses`) without each fold
+and lets it answer the fold, so the estimate judges the whole procedure, rules included. Confidence
+comes from how far the hypotheses that are kept agree; `certify` bounds the risk of answers.
 
-Source: description length (Rissanen 1978); exact risk bound (Clopper and Pearson 1934) with a
-fixed sequence of tests (Wiens 2003), as Angelopoulos et al. 2021 bound risks.
+Source: exact risk bound (Clopper and Pearson 1934) with a fixed sequence of tests (Wiens 2003), as
+Angelopoulos et al. 2021 bound risks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from viper.evaluate.calibration import weights_of
-from viper.jobs.candidates import LEVEL_BITS, Candidate
-from viper.jobs.rules import Floats, Ints, Measure, Rule, error_bits, find_rules, find_sums
+from viper.jobs.evidence import Evidence, Hypothesis
+from viper.jobs.rules import Floats, Ints
 from viper.strategies.confidence import probability
 
 # Folds of the estimate: 90 % of few labels must be enough to choose on.
@@ -29,9 +26,6 @@ FOLDS = 10
 
 # Hypotheses whose answers are compared for the confidence: more cost time on every picture.
 KEPT = 6
-
-# A rule must save these bits over a written program: it knows nothing of the question's words.
-RULE_BITS = 3.0
 
 # Each bit between two hypotheses counts this much in their votes. At 1, the full posterior, one
 # more error among sixty would silence a program.
@@ -45,126 +39,6 @@ _OF_ALL = 0.6
 
 # Neighbours that the baseline may use; the labels choose.
 _NEIGHBOURS = (1, 3, 5)
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """A candidate, or a rule, that may be the program of the job.
-
-    Attributes:
-        total: description length with the labels that it gets wrong, in bits.
-        answers: its answer on every case, int [N]; -1 is no answer.
-        right: whether that is right, bool [N].
-        candidate: number of the candidate; None for a rule.
-        level: number of the thresholds under which the rule's measures were taken.
-    """
-
-    total: float
-    answers: Ints
-    right: Any
-    candidate: int | None = None
-    rule: Rule | None = None
-    level: int = 0
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What is known about the labelled cases.
-
-    Attributes:
-        cases: ids of the cases.
-        candidates: programs in question.
-        answers: their answers, int [C, N]: equal numbers of a case are equal answers, -1 is none.
-            Answers that are classes have the number of the class.
-        right: whether they are right, bool [C, N].
-        classes: right class of each case, int [N]; None if answers are boxes.
-        kinds: number of classes.
-        numbers: right number of each case, float64 [N]; None if not all are numbers.
-        measures: what ``values`` holds.
-        values: measures of each case under the usual thresholds and others, float64 [L, N, F].
-        pixels: features of the pictures, float64 [N, P], for neighbours where nothing is measured.
-    """
-
-    cases: Sequence[str]
-    candidates: Sequence[Candidate]
-    answers: Ints
-    right: Any
-    classes: Ints | None
-    kinds: int
-    numbers: Floats | None
-    measures: Sequence[Measure]
-    values: Floats
-    pixels: Floats
-
-    @cached_property
-    def _unseen(self) -> Any:
-        """Return bool [C, N]: whether a candidate's writer did not see the label of a case."""
-        rows = [[case not in each.seen for case in self.cases] for each in self.candidates]
-        return np.array(rows, dtype=bool).reshape(len(self.candidates), len(self.cases))
-
-    def fair_to(
-        self, hypotheses: Sequence[Hypothesis], test: Ints
-    ) -> list[tuple[Ints, list[Hypothesis]]]:
-        """Return parts of test cases, each with the hypotheses that may answer it.
-
-        A case whose label some writer saw is left to programs whose writers saw no label.
-        """
-        shown = ~self._unseen.all(0)[test]
-        blind = [
-            h for h in hypotheses if h.candidate is None or not self.candidates[h.candidate].seen
-        ]
-        parts = [(test[~shown], list(hypotheses)), (test[shown], blind)]
-        return [(cases, allowed) for cases, allowed in parts if len(cases)]
-
-    def hypotheses(self, train: Ints) -> list[Hypothesis]:
-        """Return candidates and rules, those with the fewest bits on the cases first.
-
-        Args:
-            train: numbers of the cases whose labels may be used.
-        """
-        found = []
-        for number, candidate in enumerate(self.candidates):
-            # a case whose label its writer saw proves nothing: it counts like the others
-            fair = train[self._unseen[number, train]]
-            share = 1 - self.right[number, fair].mean() if len(fair) else 1.0
-            bits = error_bits(round(share * len(train)), len(train), self.kinds)
-            found.append(
-                Hypothesis(candidate.bits + bits, self.answers[number], self.right[number], number)
-            )
-        found += self._rules(train)
-        return sorted(found, key=lambda each: each.total)
-
-    def _rules(self, train: Ints) -> list[Hypothesis]:
-        if self.classes is None or not self.measures:
-            return []
-        if self.numbers is not None:
-            rules = find_sums(self.values[0][train], self.numbers[train], self.kinds)
-        else:
-            unusual = np.array([measure.bits for measure in self.measures])
-            rules = find_rules(self.values[0][train], self.classes[train], self.kinds, unusual)
-        found = []
-        for rule in rules[:KEPT]:
-            for level, values in enumerate(self.values):
-                answers, right = self.judged(rule, values)
-                wrong = int((~right[train]).sum())
-                # a program that is no better than the commonest answer has no merit of its words
-                is_constant = not rule.tests and not rule.sums
-                bits = rule.bits + RULE_BITS * (not is_constant) + LEVEL_BITS * (level > 0)
-                total = bits + error_bits(wrong, len(train), self.kinds)
-                found.append(Hypothesis(total, answers, right, rule=rule, level=level))
-        return found
-
-    def judged(self, rule: Rule, values: Floats) -> tuple[Ints, Any]:
-        """Return a rule's answers, int [N], and whether they are right, bool [N]."""
-        assert self.classes is not None
-        if rule.sums:
-            assert self.numbers is not None
-            numbers = values[:, list(rule.sums)].sum(1)
-            # numbers that are no class must not meet the numbers of classes
-            answers = np.where(numbers == self.numbers, self.classes, -2 - numbers.astype(int))
-            return answers, numbers == self.numbers
-        answers = rule.answers(values)
-        return answers, answers == self.classes
 
 
 def kept_of(hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
@@ -243,12 +117,9 @@ def out_of_fold(evidence: Evidence, seed: int) -> OutOfFold:
             kept = kept_of(allowed)
             right[cases], answers[cases] = kept[0].right[cases], kept[0].answers[cases]
             agreeing[cases] = agreement(kept)[cases]
-        if evidence.classes is not None:
-            common = np.bincount(evidence.classes[train]).argmax()
-            majority[test] = evidence.classes[test] == common
-            features = evidence.values[0] if evidence.measures else evidence.pixels
-            near = nearest(features, evidence.classes, train, test)
-            neighbours[test] = near == evidence.classes[test]
+        if len(evidence.classes):
+            near, common = baselines(evidence, train, test)
+            neighbours[test], majority[test] = near, common
     features = [signs(value) for value in agreeing]
     confidence = np.zeros(n)
     for fold in range(folds.max() + 1):
@@ -272,11 +143,18 @@ def _folds(evidence: Evidence, seed: int) -> Ints:
     """Return the fold of each case; classes are spread over the folds."""
     n = len(evidence.cases)
     order = np.random.default_rng(seed).permutation(n)
-    if evidence.classes is not None:
+    if len(evidence.classes):
         order = order[np.argsort(evidence.classes[order], kind="stable")]
     folds = np.zeros(n, np.int64)
     folds[order] = np.arange(n) % min(FOLDS, n)
     return folds
+
+
+def baselines(evidence: Evidence, train: Ints, test: Ints) -> tuple[Any, Any]:
+    """Return whether nearest neighbours and the commonest answer are right on test cases, [T]."""
+    right = evidence.classes[test]
+    near = nearest(evidence.features, evidence.classes, train, test)
+    return near == right, np.bincount(evidence.classes[train]).argmax() == right
 
 
 def nearest(features: Floats, classes: Ints, train: Ints, test: Ints) -> Ints:

@@ -20,18 +20,18 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
-import numpy as np
-
 from viper.errors import UsageError
 from viper.evaluate.intervals import Estimate
 from viper.evaluate.runs.manifest import PACKAGES
+from viper.evaluate.sample_result import Prediction
 from viper.jobs.candidates import Candidate
-from viper.jobs.cases import Label, latest
-from viper.jobs.choice import Risk
-from viper.models.media import Media, media_from
+from viper.jobs.cases import Label, latest, same_answer
+from viper.jobs.choice import Risk, signs
+from viper.jobs.likeness import Likeness
 from viper.record import RecordError, record_from_json
 from viper.storage.files import WriterLock, file_errors
 from viper.storage.json_lines import append_line, read_lines
+from viper.strategies.confidence import probability
 
 LOCK = ".lock"
 JOB, PROGRAM, LABELS, REPLIES = "job.json", "program.py", "labels.jsonl", "replies.jsonl"
@@ -39,9 +39,6 @@ PROFILE, REPORT, EXAMPLE = "profile.toml", "report.html", "example.html"
 
 # Version of the folder's files.
 FORMAT = 1
-
-# Side of the thumbnails whose colors say whether pictures are alike.
-_SIDE = 4
 
 
 @dataclass(frozen=True)
@@ -99,25 +96,6 @@ class JudgedCase:
 
 
 @dataclass(frozen=True)
-class Likeness:
-    """Features of the labelled pictures, to notice inputs unlike them.
-
-    Attributes:
-        features: of each, float [N, P].
-        limit: distance to the nearest other one that 95 % of them keep.
-    """
-
-    features: tuple[tuple[float, ...], ...] = ()
-    limit: float = 0.0
-
-    def unlike(self, media: Media) -> bool:
-        """Return whether a picture is farther from all labelled ones than those are."""
-        known = np.array(self.features)
-        distances = np.abs(known - np.array(pixel_features(media))).mean(1)
-        return bool(distances.min() > self.limit)
-
-
-@dataclass(frozen=True)
 class JobRecord:
     """What ``job.json`` says.
 
@@ -150,6 +128,16 @@ class JobRecord:
     settings: FitSettings = field(default_factory=FitSettings)
     format: int = FORMAT
     viper: str = field(default_factory=lambda: version(PACKAGES["viper"]))
+
+    def agreement(self, answers: Sequence[Prediction | None]) -> float:
+        """Return how far the answers of the kept programs agree with the first, in [0, 1]."""
+        votes = [kept.votes for kept in self.kept]
+        same = [same_answer(answers[0], other, self) for other in answers]
+        return sum(v for v, is_same in zip(votes, same, strict=True) if is_same) / sum(votes)
+
+    def confidence(self, agreement: float) -> float:
+        """Return the probability that an answer with this agreement is right."""
+        return probability(self.weights, signs(agreement))
 
 
 class Job:
@@ -218,29 +206,3 @@ def read_job(folder: Path) -> JobRecord:
         return record_from_json(JobRecord, values)
     except (RecordError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UsageError(f"{path}: no record of viper fit ({str(error)[:100]})") from None
-
-
-def representatives(paths: Sequence[Path], count: int, seed: int) -> list[Path]:
-    """Return pictures that differ from each other: the nearest ones to the means of clusters.
-
-    Raises:
-        MediaError: a picture cannot be read.
-    """
-    from scipy.cluster.vq import kmeans2
-
-    features = np.array([pixel_features(media_from(path)) for path in paths])
-    means, _ = kmeans2(features, min(count, len(paths)), minit="++", seed=seed)
-    distances = ((features[:, None] - means[None]) ** 2).sum(2)
-    chosen = list(dict.fromkeys(distances.argmin(0).tolist()))
-    # clusters of equal pictures name one of them twice
-    rest = [index for index in range(len(paths)) if index not in chosen]
-    return [paths[index] for index in sorted([*chosen, *rest[: count - len(chosen)]])]
-
-
-def pixel_features(media: Media) -> list[float]:
-    """Return the mean colors of a grid of 4 x 4 fields of the first picture, 48 shares."""
-    picture = media.images[0] if media.images else media.pixels("video0#0")
-    rows = np.array_split(picture, _SIDE)
-    fields = [field for row in rows for field in np.array_split(row, _SIDE, axis=1)]
-    means = [each.reshape(-1, 3).mean(0) / 255 if each.size else np.zeros(3) for each in fields]
-    return [round(float(value), 3) for mean in means for value in mean]

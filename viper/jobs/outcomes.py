@@ -59,8 +59,9 @@ class Outcomes:
     def close(self) -> None:
         self._file.close()
 
-    def get(self, candidate: str, case: str) -> Outcome:
-        return self._by_key[candidate, case]
+    def answers(self, candidate: str, labels: Sequence[Label]) -> list[Prediction | None]:
+        """Return what a candidate answers about each case; None for no answer."""
+        return [self._by_key[candidate, label.case].answer for label in labels]
 
     def has(self, candidate: str, case: str) -> bool:
         return (candidate, case) in self._by_key

@@ -13,12 +13,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from viper.agreement import is_correct
 from viper.data.own import folder_samples
 from viper.errors import UsageError, ViperError
 from viper.evaluate.campaign import ProgressBar
 from viper.evaluate.intervals import Estimate, proportion
-from viper.evaluate.metrics import metric
 from viper.evaluate.runs.feedback import answer_from
 from viper.evaluate.sample_result import Prediction
 from viper.jobs.cases import Label, with_answer, words_of
@@ -124,14 +122,14 @@ class Review:
 
         Labelled cases count as they are, others by a confidence that learned from them.
         """
-        known, judge = self.known(), metric("mixed")
+        known = self.known()
         judged = [(signs(case.agreeing), case.right) for case in self.record.judged]
         sure, open_cases = 0, []
         for case in self.cases:
             if (label := known.get(case.label.case)) is None:
                 open_cases.append(case)
                 continue
-            right = is_correct(judge.score(label.sample(), case.given).value)
+            right = label.is_right(case.given)
             judged.append((signs(case.agreeing), right))
             sure += right
         weights = calibrated([features for features, _ in judged], [right for _, right in judged])
@@ -195,21 +193,10 @@ def answered(
         run_candidates(components, candidates, labels, outcomes, progress)
         cases = []
         for label in labels:
-            found = [outcomes.get(each.id, label.case).answer for each in candidates]
-            share = agreeing(record, label, found)
-            confidence = probability(record.weights, signs(share))
-            cases.append(Case(label, found[0], round(share, 4), confidence))
+            found = [outcomes.answers(each.id, [label])[0] for each in candidates]
+            share = record.agreement(found)
+            cases.append(Case(label, found[0], round(share, 4), record.confidence(share)))
     finally:
         outcomes.close()
         components.close()
     return sorted(cases, key=lambda case: (case.agreeing, case.confidence))
-
-
-def agreeing(record: JobRecord, label: Label, answers: Sequence[Prediction | None]) -> float:
-    """Return how far the answers of the kept programs agree with the first, in [0, 1]."""
-    votes = sum(
-        kept.votes
-        for kept, answer in zip(record.kept, answers, strict=True)
-        if label.agree(answers[0], answer)
-    )
-    return votes / sum(kept.votes for kept in record.kept)

@@ -37,16 +37,11 @@ class Measure:
     """A number that programs measure in a picture.
 
     Attributes:
-        code: Python expression of ``scene``, the whole picture, or of the arguments of the program
-            ``source``.
-        words: the number in words, for reports.
-        source: program whose answer is the number; "" for functions of ``measures.txt``.
+        code: Python expression of ``scene``, the whole picture, by functions of ``measures.txt``.
         bits: how much less usual it is than a count.
     """
 
     code: str
-    words: str
-    source: str = ""
     bits: float = 0.0
 
 
@@ -204,64 +199,32 @@ def _functions() -> dict[str, str]:
 
 
 def measuring_program(measures: Sequence[Measure]) -> str:
-    """Return a program that answers with all measures, as a text of numbers.
-
-    Args:
-        measures: measures of ``measures.txt``.
-    """
+    """Return a program that answers with all measures, as a text of numbers."""
     lines = ",\n        ".join(measure.code for measure in measures)
     body = f"    numbers = [\n        {lines},\n    ]\n    return ' '.join(map(str, numbers))"
-    return _program([*_functions().values()], body, "image")
+    return _program(measures, body)
 
 
-def rule_program(rule: Rule, measures: Sequence[Measure], answers: Sequence[Any]) -> str | None:
-    """Return a rule as a program, or None if two of its measures cannot stand in one program.
+def rule_program(rule: Rule, measures: Sequence[Measure], answers: Sequence[Any]) -> str:
+    """Return a rule as a program.
 
     Args:
         answers: what the program returns for each class.
     """
-    used = [measures[i] for i in dict.fromkeys([*(t.measure for t in rule.tests), *rule.sums])]
-    sources = list(dict.fromkeys(measure.source for measure in used if measure.source))
-    if len(sources) > 1:
-        return None
-    needed = {
-        node.id for m in used for node in ast.walk(ast.parse(m.code)) if isinstance(node, ast.Name)
-    }
-    functions = [text for name, text in _functions().items() if name in needed]
-    arguments = "image"
-    for source in sources:
-        text, arguments = _renamed(source)
-        functions.append(text)
+    used = [measures[i] for i in (*(test.measure for test in rule.tests), *rule.sums)]
     if rule.sums:
-        return _program(functions, f"    return {' + '.join(m.code for m in used)}", arguments)
+        return _program(used, f"    return {' + '.join(measure.code for measure in used)}")
     lines = []
-    for test in rule.tests:
-        sign = ">=" if test.above else "<"
-        lines.append(f"    if {measures[test.measure].code} {sign} {test.limit:g}:")
+    for test, measure in zip(rule.tests, used, strict=True):
+        lines.append(f"    if {measure.code} {'>=' if test.above else '<'} {test.limit:g}:")
         lines.append(f"        return {answers[test.answer]!r}")
-    return _program(
-        functions, "\n".join([*lines, f"    return {answers[rule.otherwise]!r}"]), arguments
-    )
+    return _program(used, "\n".join([*lines, f"    return {answers[rule.otherwise]!r}"]))
 
 
-def written_measure(program: str, words: str) -> Measure | None:
-    """Return the answer of a program as a measure, or None if it is more than one function."""
-    body = ast.parse(program).body
-    if len(body) != 1 or not isinstance(body[0], ast.FunctionDef):
-        return None
-    names = ", ".join(argument.arg for argument in body[0].args.args)
-    return Measure(f"written({names})", words, program, bits=2)
-
-
-def _renamed(program: str) -> tuple[str, str]:
-    tree = ast.parse(program)
-    function = tree.body[0]
-    assert isinstance(function, ast.FunctionDef)
-    function.name = "written"
-    return ast.unparse(tree), ", ".join(argument.arg for argument in function.args.args)
-
-
-def _program(functions: Sequence[str], body: str, arguments: str) -> str:
-    head = "    scene = ImagePatch(image)\n" if "scene" in body else ""
-    entry = f"def execute_command({arguments}):\n{head}{body}\n"
-    return "\n\n\n".join([*functions, entry])
+def _program(used: Sequence[Measure], body: str) -> str:
+    """Return a program with the functions that measures call."""
+    trees = [ast.walk(ast.parse(measure.code)) for measure in used]
+    called = {node.id for tree in trees for node in tree if isinstance(node, ast.Name)}
+    functions = [text for name, text in _functions().items() if name in called]
+    scene = "    scene = ImagePatch(image)\n" if used else ""
+    return "\n\n\n".join([*functions, f"def execute_command(image):\n{scene}{body}\n"])

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from random import Random
 
 from viper.data.coco_file import CocoFile
 from viper.data.source import SourceFile
 from viper.jobs.cases import Label
 from viper.profiles import load_profile
 from viper.profiles.wiring import Profile
-from viper_lab.jobs.study import StudyJob
+from viper_lab.jobs.study import StudyJob, part_of
 from viper_lab.photographs.job import DEVELOPMENT, ELSEWHERE, PhotographJob
 
 Counts = Mapping[str, int]
@@ -74,13 +73,6 @@ def _drawing(
                 counts = Counter(file.categories[each.category][0].lower() for each in things)
                 path = str((folder / "images" / picture.file).resolve())
                 every.append(Label((path,), query, "question", truth(counts)))
-        # the same third is the test under every seed
-        Random(0).shuffle(every)
-        third = len(every) // 3
-        if part == "test":
-            return every[:third][:count]
-        labels = every[third:]
-        Random(seed).shuffle(labels)
-        return labels[:count]
+        return part_of(every, part, seed, count)
 
     return draw

@@ -13,8 +13,11 @@ from viper.commands.terminal import hint_to_go_on, note
 from viper.evaluate.campaign import bound_arenas
 from viper.jobs.cases import Label
 from viper.profiles import load_profile
+from viper_lab.jobs.nlvr_jobs import nlvr_jobs
 from viper_lab.jobs.real_jobs import real_jobs
+from viper_lab.jobs.receipt_jobs import receipt_jobs
 from viper_lab.jobs.report import reproduction
+from viper_lab.jobs.simulated import LEAST_LABELS, read_simulated, simulate
 from viper_lab.jobs.study import StudyJob, measure_job, read_rows
 from viper_lab.jobs.world_jobs import JOBS, WorldJob, draw
 from viper_lab.papers.job import print_report
@@ -51,9 +54,10 @@ def measure(
         if not quick or job.name in QUICK
     ]  # fmt: skip
     if data is not None:
-        jobs += real_jobs(PhotographJob(data, out / "real"))
+        real = PhotographJob(data, out / "real")
+        jobs += [*real_jobs(real), *receipt_jobs(real), *nlvr_jobs(real)]
     sizes, seeds, tests = (sizes[:1], 1, QUICK_TESTS) if quick else (sizes, seeds, TESTS)
-    rows = read_rows(out)
+    rows, simulated = read_rows(out), read_simulated(out)
     with hint_to_go_on():
         for seed in range(seeds):
             for job in jobs:
@@ -65,13 +69,16 @@ def measure(
                         f"{100 * sum(row.zero_shot) / len(row.zero_shot):.1f} %, estimated "
                         f"{100 * row.estimate:.0f} %, {row.seconds:.0f} s"
                     )
+                if max(sizes) >= LEAST_LABELS:
+                    simulate(job, seed, out, simulated)
     facts = {"split": split, "profile": profile.name, "tests": tests, "seeds": seeds}
     chosen = [row for row in rows.values() if row.seed < seeds and row.size <= max(sizes)]
     names = {job.name for job in jobs}
     chosen = [row for row in chosen if row.job in names]
     if not chosen:
         raise click.UsageError("nothing was measured")
-    return print_report(reproduction(chosen, facts), out, began, as_json=as_json)
+    found = reproduction(chosen, [*simulated.values()], facts)
+    return print_report(found, out, began, as_json=as_json)
 
 
 def _drawn(

@@ -11,25 +11,23 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
-from viper.agreement import is_correct
 from viper.evaluate.intervals import Estimate, paired, proportion
-from viper.evaluate.metrics import metric
-from viper.jobs.candidates import Candidate, measures_of, measuring, normal_form, nouns_of
+from viper.jobs.candidates import Candidate, measures_of, measuring, normal_form
 from viper.jobs.cases import Label
-from viper.jobs.choice import nearest, signs, upper_bound
+from viper.jobs.choice import baselines, upper_bound
+from viper.jobs.evidence import gather
 from viper.jobs.fitting import Reply, fit
-from viper.jobs.job import REPLIES, FitSettings, Job, JobRecord, pixel_features
+from viper.jobs.job import REPLIES, FitSettings, Job, JobRecord
 from viper.jobs.outcomes import Outcomes, run_candidates
-from viper.jobs.review import agreeing
-from viper.models.media import media_from
 from viper.profiles.wiring import Profile
 from viper.storage.json_lines import append_line, read_lines
 from viper.strategies.base import Components
-from viper.strategies.confidence import probability
 
 ROWS = "rows.jsonl"
 
@@ -39,7 +37,7 @@ SIZES = (20, 60, 120)
 # Risk that is asked for, by the number of labels.
 RISKS = {20: 0.10, 60: 0.10, 120: 0.05}
 
-_SILENT: Any = lambda total, done: nullcontext(lambda running: None)  # noqa: E731
+SILENT: Any = lambda total, done: nullcontext(lambda running: None)  # noqa: E731
 
 
 @dataclass(frozen=True)
@@ -96,15 +94,37 @@ class Row:
         return self.job, self.size, self.seed
 
 
+def part_of(every: list[Label], part: str, seed: int, count: int) -> list[Label]:
+    """Return labelled cases of a fixed set: a third is the test under every seed."""
+    Random(0).shuffle(every)
+    third = len(every) // 3
+    if part == "test":
+        return every[:third][:count]
+    labels = every[third:]
+    Random(seed).shuffle(labels)
+    return labels[:count]
+
+
+def save_png(path: Path, picture: Image.Image) -> None:
+    """Save a picture whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    picture.save(part, "PNG")
+    part.replace(path)
+
+
+def folder_of(job: StudyJob, seed: int, out: Path) -> Path:
+    """Return the folder in which a job is fitted under a seed."""
+    return out / "fitted" / f"{job.name.replace(' ', '-').replace(',', '')}-{seed}"
+
+
 def measure_job(
     job: StudyJob, sizes: Sequence[int], seed: int, tests: int, out: Path, rows: dict[Any, Row]
 ) -> Iterator[Row]:
     """Yield the rows of a job under a seed; those that are there already are not made again."""
-    name = f"{job.name.replace(' ', '-').replace(',', '')}-{seed}"
-    folder = out / "fitted" / name
+    folder = folder_of(job, seed, out)
     labels = job.draw("labels", seed, max(sizes))
-    sizes = [size for size in sizes if size <= len(labels)] or [len(labels)]
-    for size in sizes:
+    for size in sorted({min(size, len(labels)) for size in sizes}):
         if (job.name, size, seed) in rows:
             continue
         risk = RISKS.get(size, 0.10)
@@ -112,7 +132,7 @@ def measure_job(
         with Job(folder) as opened:
             opened.add(labels[:size])
             settings = FitSettings(risk=risk, seed=seed)
-            record, _ = fit(opened, job.profile, settings, lambda text: None, _SILENT)
+            record, _ = fit(opened, job.profile, settings, lambda text: None, SILENT)
         seconds = time.monotonic() - started
         test = job.draw("test", 0, tests)
         with closing(job.profile.components()) as components:
@@ -138,25 +158,18 @@ def judged(
     programs = [normal_form(reply.program) for reply in replies]
     first = Candidate(next((program for program in programs if program), ""))
     kept = [each.candidate for each in record.kept]
-    run_candidates(components, [*kept, first], test, outcomes, _SILENT)
-    judge = metric("mixed")
+    run_candidates(components, [*kept, first], test, outcomes, SILENT)
 
-    def right(candidate: Candidate) -> list[bool]:
-        return [
-            is_correct(
-                judge.score(label.sample(), outcomes.get(candidate.id, label.case).answer).value
-            )
-            for label in test
-        ]
+    def right(candidate: Candidate) -> tuple[bool, ...]:
+        return tuple(map(Label.is_right, test, outcomes.answers(candidate.id, test)))
 
     given = []
-    for label in test:
-        found = [outcomes.get(each.id, label.case).answer for each in kept]
-        confidence = probability(record.weights, signs(agreeing(record, label, found)))
+    for found in zip(*(outcomes.answers(each.id, test) for each in kept), strict=True):
+        confidence = record.confidence(record.agreement(found))
         given.append(found[0] is not None and confidence >= promise.limit)
     near, common = _baselines(components, outcomes, programs, labels, test)
     result = Row(
-        job.name, job.group, len(labels), seed, tuple(right(kept[0])), tuple(right(first)),
+        job.name, job.group, len(labels), seed, right(kept[0]), right(first),
         near, common, record.estimate.value, record.estimate.low, record.estimate.high,
         any("would be" in remark for remark in record.remarks), record.settings.risk or 0.0,
         promise.certified, promise.bound, tuple(given), round(seconds, 1), record.requests,
@@ -174,29 +187,17 @@ def _baselines(
     test: Sequence[Label],
 ) -> tuple[tuple[bool, ...], tuple[bool, ...]]:
     """Return whether nearest neighbours and the commonest answer are right on the test cases."""
+    every = [*labels, *test]
     if labels[0].task == "ground":
         nothing = (False,) * len(test)
         return nothing, nothing
-    every = [*labels, *test]
-    if labels[0].kind == "image":
-        nouns = nouns_of(components, [program for program in programs if program])
-        measures = measures_of(nouns, components.toolbox.settings.attribute_families)
-        plain = measuring(measures)
-        run_candidates(components, [plain], every, outcomes, _SILENT)
-        rows = []
-        for label in every:
-            answer = outcomes.get(plain.id, label.case).answer
-            numbers = [float(word) for word in str(answer.value).split()] if answer else []
-            rows.append(numbers if len(numbers) == len(measures) else [0.0] * len(measures))
-        features = np.array(rows)
-    else:
-        features = np.array([pixel_features(media_from(label.media)) for label in every])
-    names = list(dict.fromkeys(label.words for label in every))
-    classes = np.array([names.index(label.words) for label in every])
+    measures = measures_of(components, labels, [program for program in programs if program])
+    plain = measuring(measures, components)[:1]
+    run_candidates(components, plain, every, outcomes, SILENT)
+    evidence = gather(every, outcomes, [], measures, plain)
     train, asked = np.arange(len(labels)), np.arange(len(labels), len(every))
-    near = nearest(features, classes, train, asked) == classes[asked]
-    common = classes[asked] == np.bincount(classes[train]).argmax()
-    return tuple(map(bool, near)), tuple(map(bool, common))
+    near, common = (tuple(map(bool, each)) for each in baselines(evidence, train, asked))
+    return near, common
 
 
 def read_rows(out: Path) -> dict[Any, Row]:

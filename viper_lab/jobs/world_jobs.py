@@ -17,6 +17,7 @@ from PIL import Image
 
 from viper.jobs.cases import Label
 from viper.models.media import write_mp4
+from viper_lab.jobs.study import save_png
 from viper_lab.world.clips import render_clip, sample_clip
 from viper_lab.world.layout import sample_scene
 from viper_lab.world.render import render_scene
@@ -175,9 +176,7 @@ def _picture(split: str, number: int, folder: Path) -> tuple[Path, Any]:
     path, scene = folder / f"{split}-{number}.png", sample_scene(split, number)
     rendered = render_scene(scene)
     if not path.is_file():
-        part = path.with_suffix(".part")
-        Image.fromarray(rendered.image).save(part, "PNG")
-        part.replace(path)
+        save_png(path, Image.fromarray(rendered.image))
     things = enumerate(scene.objects)
     return path, [
         Seen(thing, rendered.box(i), float(rendered.object_depths[i]))

@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -114,16 +115,6 @@ class _Receipts:
                     file.flush()
                 yield sample, stored[sample.sample_id]
 
-    def printed(self, sample: Sample) -> list[TextLine]:
-        """Return the lines of the data set."""
-        lines = []
-        text = (self.root / f"{sample.sample_id}.csv").read_text("utf-8", "replace")
-        for cells in (row.split(",", 8) for row in text.splitlines()):
-            if len(cells) == 9:
-                x, y = [*map(float, cells[:8:2])], [*map(float, cells[1:8:2])]
-                lines.append(TextLine(cells[8], (min(x), min(y), max(x), max(y)), 1.0))
-        return lines
-
     def fields(self, sample: Sample, lines: Lines) -> dict[str, Mapping[str, Any]]:
         """Return what the shipped program reads, by field."""
         options = RunOptions(fields=sample.fields)
@@ -214,14 +205,14 @@ class _Planted:
 
 
 def _planted(receipts: _Receipts, sample: Sample) -> _Planted:
-    lines = receipts.printed(sample)
+    lines = printed_lines(receipts.root, sample.sample_id)
     if not receipts.fixes_total(sample, lines):
         return _Planted(sample.sample_id)
     entry, found = receipts.fields(sample, lines)["total"], list[bool]()
     total = str(typed("money", sample.target["total"]))
     line = _line_of(entry, total, lines)
     for number in range(0 if line is None else PLANTS):
-        wrong = _wrong(line.text, total, Random(f"{sample.sample_id} {number}"))
+        wrong = with_wrong(line.text, total, Random(f"{sample.sample_id} {number}"))
         changed = [replace(each, text=wrong) if each is line else each for each in lines]
         found.append(bool(receipts.fields(sample, changed)["total"]["reason"]))
     return _Planted(sample.sample_id, tuple(found), bool(entry["reason"]))
@@ -242,7 +233,18 @@ def _line_of(entry: Mapping[str, Any], total: str, lines: Lines) -> Any:
     return having[-1] if having else None
 
 
-def _wrong(text: str, total: str, draw: Random) -> str:
+def printed_lines(root: Path, name: str) -> list[TextLine]:
+    """Return the lines of the data set; boxes are in pixels from the top-left corner."""
+    lines = []
+    text = (root / f"{name}.csv").read_text("utf-8", "replace")
+    for cells in (row.split(",", 8) for row in text.splitlines()):
+        if len(cells) == 9:
+            x, y = [*map(float, cells[:8:2])], [*map(float, cells[1:8:2])]
+            lines.append(TextLine(cells[8], (min(x), min(y), max(x), max(y)), 1.0))
+    return lines
+
+
+def with_wrong(text: str, total: str, draw: Random) -> str:
     """Return a line with one digit of the total changed, so that it is another amount."""
     start, end = next(span for value, *span in amounts_in(text) if value == total)
     places = [start + each.start() for each in re.finditer("[0-9]", text[start:end])]

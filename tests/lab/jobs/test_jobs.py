@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from viper.jobs.cases import Label
+from viper.jobs.evidence import Evidence
+from viper.jobs.rules import Measure
 from viper.storage.json_lines import append_line
 from viper_lab.jobs.report import reproduction
+from viper_lab.jobs.simulated import Simulated, audited, reviewed
 from viper_lab.jobs.study import Row, read_rows, realised
 from viper_lab.jobs.world_jobs import JOBS, draw
 
@@ -49,7 +57,7 @@ def test_claims_are_judged_from_the_rows(tmp_path: Path) -> None:
     for each in rows:
         append_line(tmp_path / "rows.jsonl", each)
     assert [*read_rows(tmp_path).values()] == rows
-    claims = {claim.claim: claim.holds for claim in reproduction(rows, {}).claims}
+    claims = {claim.claim: claim.holds for claim in reproduction(rows, [], {}).claims}
     assert claims == {
         "fitted above zero-shot by 10 points on average": False,
         "no job worse by more than 3 points beyond its interval": False,
@@ -61,6 +69,8 @@ def test_claims_are_judged_from_the_rows(tmp_path: Path) -> None:
         "a promised risk is surely broken in at most 10 % of jobs": False,
         "median coverage at risk .10 at least 50 %": True,
         "20 labels: at most 3 minutes and 40 requests": None,
+        "review needs 25 % fewer labels than random order, interval above 0": None,
+        "of planted wrong labels 60 % are in the most suspected tenth": None,
     }
 
 
@@ -70,3 +80,42 @@ def test_a_risk_is_broken_only_beyond_the_error_of_the_test() -> None:
     assert realised(one) == (0.1, False)
     many = row(fitted=(False,) * 6 + (True,) * 4, given=(True,) * 10)
     assert realised(many) == (0.6, True)
+
+
+def test_review_and_audit_are_judged_where_they_can_matter() -> None:
+    split = Simulated("a", "plain", 0, 0, 80, 20, 40, 12, 9, 3)
+    same = replace(split, split=1, review=10, random=10)
+    claims = {claim.claim[:6]: claim for claim in reproduction([row()], [split, same], {}).claims}
+    assert claims["review"].reason.startswith("50.0 %")
+    assert "1 of 2 splits" in claims["review"].reason
+    assert claims["of pla"].holds
+    assert "25.0 %" in claims["of pla"].reason
+
+
+def _evidence(classes: Any, values: Any) -> Evidence:
+    nothing = np.zeros((0, len(classes)))
+    return Evidence([str(i) for i in range(len(classes))], [], nothing.astype(int),
+                    nothing.astype(bool), ["no", "yes"], classes, [Measure("m")],
+                    values[None, :, None], values[:, None])  # fmt: skip
+
+
+def test_a_reviewer_labels_what_the_programs_disagree_about() -> None:
+    """The limit lies between rare values, which random order meets late."""
+    draw = np.random.default_rng(0)
+    values = np.where(draw.random(300) < 0.9, draw.integers(0, 2, 300) * 100,
+                      draw.integers(0, 100, 300)).astype(float)  # fmt: skip
+    found = _evidence((values >= 37).astype(int), values)
+    needed = [reviewed(found, np.random.default_rng(split))[:2] for split in range(6)]
+    assert sum(review for review, _ in needed) <= sum(by_random for _, by_random in needed)
+
+
+def test_planted_labels_contradict_what_explains_the_others() -> None:
+    values = np.random.default_rng(1).integers(0, 6, 100).astype(float)
+    labels = [Label((f"{i}.png",), "many?", "question", "yes" if value >= 3 else "no")
+              for i, value in enumerate(values)]  # fmt: skip
+
+    def of_labels(changed: Sequence[Label]) -> Evidence:
+        return _evidence(np.array([int(label.answer == "yes") for label in changed]), values)
+
+    planted, found, _ = audited(labels, of_labels, [0.0] * 100, np.random.default_rng(2), 0)
+    assert (planted, found) == (10, 10)

@@ -451,8 +451,8 @@ def photographs(
     "--data",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     metavar="DIR",
-    help="Folder with photos/, bccd/ and models/ for jobs on real pictures; without it, jobs of "
-    "the embedded world alone.",
+    help="Folder with photos/, bccd/, receipts/, nlvr/ and models/ for jobs on real pictures; "
+    "without it, jobs of the embedded world alone.",
 )
 @click.option("--quick", is_flag=True, help="Eight jobs, 20 labels, 100 test cases, one seed.")
 @click.option(
@@ -481,12 +481,13 @@ def photographs(
 def jobs(
     data: Path | None, quick: bool, seeds: int, sizes: str, split: str, out: Path, as_json: bool
 ) -> int:
-    """Fit 24 jobs of the embedded world, and 8 on real pictures, and judge them on unseen cases.
+    """Fit 24 jobs of the embedded world, and 12 on real pictures, and judge them on unseen cases.
 
     A job is a question that many pictures share; in six of the world's the words do not say what is
     meant. Each is fitted with the default profile's writer to 20, 60 and 120 labels, and compared
-    with the zero-shot program, nearest neighbours and the commonest answer on 200 other cases.
-    Every measurement is stored at once; after Ctrl-C the same command continues.
+    with the zero-shot program, nearest neighbours and the commonest answer on 200 other cases. On
+    60 labels and more, a reviewer is simulated, and wrong labels are planted and looked for. Every
+    measurement is stored at once; after Ctrl-C the same command continues.
 
     \b
     viper lab reproduce jobs --quick

@@ -95,6 +95,11 @@ def error_bits(wrong: int, n: int, kinds: int) -> float:
     return log2(n + 1) + choose + (wrong - few) + wrong * log2(max(1, kinds - 1))
 
 
+def _errors(n: int, kinds: int) -> Floats:
+    """Return :func:`error_bits` by the number of wrong labels, float64 [n + 1]."""
+    return np.array([error_bits(wrong, n, kinds) for wrong in range(n + 1)])
+
+
 def find_rules(values: Floats, classes: Ints, kinds: int, unusual: Floats) -> list[Rule]:
     """Return the best rules of each length, those with the fewest bits first.
 
@@ -106,7 +111,7 @@ def find_rules(values: Floats, classes: Ints, kinds: int, unusual: Floats) -> li
     n = len(classes)
     tests, holds, costs = _tests(values, kinds)
     costs = costs + unusual[[measure for measure, _, _ in tests]]
-    errors = np.array([error_bits(wrong, n, kinds) for wrong in range(n + 1)])
+    errors = _errors(n, kinds)
     one_hot = np.eye(kinds, dtype=np.int64)[classes]
     # The commonest answer, whatever is seen: a rule must say more than that.
     common, most = int(one_hot.sum(0).argmax()), int(one_hot.sum(0).max())
@@ -159,13 +164,14 @@ def find_sums(values: Floats, numbers: Floats, kinds: int) -> list[Rule]:
         numbers: the right number of each case, float64 [N].
     """
     n, count = values.shape
-    pairs = [(i,) for i in range(count)] + [(i, j) for i in range(count) for j in range(i)]
-    found = []
-    for pair in pairs:
-        wrong = int((values[:, list(pair)].sum(1) != numbers).sum())
-        bits = len(pair) * (1 + log2(max(1, count)))
-        found.append(Rule(bits=bits, total=bits + error_bits(wrong, n, kinds), sums=pair))
-    return sorted(found, key=lambda rule: rule.total)[:_BEAM]
+    one, other = np.triu_indices(count, 1)
+    sums = [(i,) for i in range(count)] + [*zip(one.tolist(), other.tolist(), strict=True)]
+    added = np.concatenate([values, values[:, one] + values[:, other]], 1)
+    wrong = (added != numbers[:, None]).sum(0)
+    bits = (1 + log2(max(1, count))) * np.array([len(terms) for terms in sums])
+    totals = bits + _errors(n, kinds)[wrong]
+    best = np.argsort(totals, kind="stable")[:_BEAM]
+    return [Rule(bits=float(bits[i]), total=float(totals[i]), sums=sums[i]) for i in best]
 
 
 def _tests(values: Floats, kinds: int) -> tuple[list[tuple[int, float, bool]], Any, Floats]:

@@ -93,7 +93,7 @@ def test_fields_that_are_misread_without_a_doubt_fail_the_claims(
 
 def test_one_digit_of_the_total_is_changed() -> None:
     for number in range(20):
-        text = receipts._wrong("Total RM 1,009.50 of 3", "1009.50", receipts.Random(number))
+        text = receipts.with_wrong("Total RM 1,009.50 of 3", "1009.50", receipts.Random(number))
         assert text.startswith("Total RM ") and text.endswith(" of 3")
         assert sum(a != b for a, b in zip(text, "Total RM 1,009.50 of 3", strict=True)) == 1
 
@@ -102,6 +102,6 @@ def test_real_lines_of_text_are_read_from_the_data_set(tmp_path: Path) -> None:
     job = PhotographJob(real("receipts").parent, tmp_path, quick=True)
     stored = receipts._Receipts(job)
     sample = stored.samples[0]
-    lines: list[TextLine] = stored.printed(sample)
+    lines: list[TextLine] = receipts.printed_lines(stored.root, sample.sample_id)
     stored.close()
     assert len(lines) > 10 and all(line.text and line.box[0] <= line.box[2] for line in lines)

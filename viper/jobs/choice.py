@@ -153,27 +153,32 @@ def _folds(evidence: Evidence, seed: int) -> Ints:
 def baselines(evidence: Evidence, train: Ints, test: Ints) -> tuple[Any, Any]:
     """Return whether nearest neighbours and the commonest answer are right on test cases, [T]."""
     right = evidence.classes[test]
-    near = nearest(evidence.features, evidence.classes, train, test)
+    near = nearest([*evidence.spaces.values()], evidence.classes, train, test)
     return near == right, np.bincount(evidence.classes[train]).argmax() == right
 
 
-def nearest(features: Floats, classes: Ints, train: Ints, test: Ints) -> Ints:
-    """Return the commonest class of the nearest training cases; how many, the labels choose.
+def nearest(spaces: Sequence[Floats], classes: Ints, train: Ints, test: Ints) -> Ints:
+    """Return the commonest class of the nearest training cases; how many, and by which features,
+    the training labels choose.
 
     Features are brought to mean 0 and deviation 1 first.
     """
-    spread = features[train].std(0)
-    scaled = (features - features[train].mean(0)) / np.where(spread > 0, spread, 1.0)
-    distances = ((scaled[:, None] - scaled[None, train]) ** 2).sum(2)  # [N, T]
-    ranked = classes[train][np.argsort(distances, axis=1, kind="stable")]
-    own = ranked[train][:, 1:]  # the first neighbour of a training case is the case itself
+    best, found = -1.0, classes[test]
+    for features in spaces:
+        spread = features[train].std(0)
+        scaled = (features - features[train].mean(0)) / np.where(spread > 0, spread, 1.0)
+        distances = ((scaled[:, None] - scaled[None, train]) ** 2).sum(2)  # [N, T]
+        ranked = classes[train][np.argsort(distances, axis=1, kind="stable")]
+        own = ranked[train][:, 1:]  # the first neighbour of a training case is the case itself
+        for count in _NEIGHBOURS:
+            share = float((_commonest(own, count) == classes[train]).mean())
+            if share > best:
+                best, found = share, _commonest(ranked[test], count)
+    return found
 
-    def commonest(rows: Ints, count: int) -> Ints:
-        return np.array([np.bincount(row[:count]).argmax() for row in rows])
 
-    fitting = [k for k in _NEIGHBOURS if k <= own.shape[1]] or [1]
-    best = max(fitting, key=lambda k: (commonest(own, k) == classes[train]).mean())
-    return commonest(ranked[test], best)
+def _commonest(rows: Ints, count: int) -> Ints:
+    return np.array([np.bincount(row[:count]).argmax() for row in rows])
 
 
 @dataclass(frozen=True)

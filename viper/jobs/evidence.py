@@ -8,20 +8,22 @@ Source: description length (Rissanen 1978).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from viper.errors import ToolError
 from viper.evaluate.sample_result import Prediction
 from viper.jobs.candidates import LEVEL_BITS, Candidate
 from viper.jobs.cases import Label, same_answer, words_of
-from viper.jobs.likeness import pixel_features
+from viper.jobs.likeness import first_picture, pixel_features
 from viper.jobs.outcomes import Outcomes
 from viper.jobs.rules import Floats, Ints, Measure, Rule, error_bits, find_rules, find_sums
 from viper.models.media import media_from
+from viper.strategies.base import Components
 
 # Rules of one kind that are compared: more are variants of one another.
 _RULES = 6
@@ -64,7 +66,8 @@ class Evidence:
         classes: right class of each case, int [N]; empty if answers are boxes.
         measures: what ``values`` holds.
         values: measures of each case under the usual thresholds and others, float64 [L, N, F].
-        pixels: features of the pictures, float64 [N, P], for neighbours where nothing is measured.
+        pixels: colors of the pictures, float64 [N, P].
+        embedded: the matcher's features of the pictures, float64 [N, D]; None without such.
     """
 
     cases: Sequence[str]
@@ -76,11 +79,15 @@ class Evidence:
     measures: Sequence[Measure]
     values: Floats
     pixels: Floats
+    embedded: Floats | None = None
 
     @property
-    def features(self) -> Floats:
-        """Return what neighbours are near by, float64 [N, F]."""
-        return self.values[0] if self.measures else self.pixels
+    def spaces(self) -> Mapping[str, Floats]:
+        """Return the features that neighbours are near by, float64 [N, F], by their names."""
+        found = {} if self.embedded is None else {"matcher": self.embedded}
+        if self.measures:
+            found["counts"] = self.values[0]
+        return found or {"colors": self.pixels}
 
     @cached_property
     def numbers(self) -> Floats | None:
@@ -170,6 +177,7 @@ def gather(
     candidates: Sequence[Candidate],
     measures: Sequence[Measure] = (),
     measuring: Sequence[Candidate] = (),
+    embedded: Floats | None = None,
 ) -> Evidence:
     """Return the evidence of candidates that have an outcome of each label.
 
@@ -202,7 +210,17 @@ def gather(
         measures=[measures[i] for i in differs],
         values=values[:, :, differs],
         pixels=np.array([pixel_features(media_from(label.media)) for label in labels]),
+        embedded=embedded,
     )
+
+
+def embeddings(components: Components, labels: Sequence[Label]) -> Floats | None:
+    """Return the matcher's features of the first picture of each case, float64 [N, D], or None."""
+    pictures = [first_picture(media_from(label.media)) for label in labels]
+    try:
+        return components.toolbox.models.run("matcher", lambda each: each.encode_images(pictures))
+    except ToolError:  # it has none, or there is no matcher
+        return None
 
 
 def _groups(

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from difflib import unified_diff
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from viper.jobs import candidates as making
 from viper.jobs.candidates import Candidate
 from viper.jobs.cases import Label, check_labels
 from viper.jobs.choice import OutOfFold, Risk, certify, kept_of, out_of_fold, votes_of
-from viper.jobs.evidence import Evidence, gather
+from viper.jobs.evidence import Evidence, embeddings, gather
 from viper.jobs.job import (
     EXAMPLE,
     JOB,
@@ -162,7 +163,8 @@ class Fitting:
         baselines = {"zero-shot program": judged.zero_shot} if self.settings.requests else {}
         if evidence.names:
             baselines |= {
-                "nearest neighbours": judged.neighbours, "commonest answer": judged.majority
+                f"nearest neighbours by {' or '.join(evidence.spaces)}": judged.neighbours,
+                "commonest answer": judged.majority,
             }  # fmt: skip
         record = JobRecord(
             query=first.query,
@@ -307,7 +309,13 @@ class Fitting:
         )
 
     def _gather(self, candidates: Sequence[Candidate]) -> Evidence:
-        return gather(self.labels, self.outcomes, candidates, self.measures, self.measuring)
+        return gather(
+            self.labels, self.outcomes, candidates, self.measures, self.measuring, self._embedded
+        )
+
+    @cached_property
+    def _embedded(self) -> Any:
+        return embeddings(self.components, self.labels)
 
     def _more(self, evidence: Evidence, candidates: Sequence[Candidate]) -> Evidence:
         return self._gather(_distinct([*evidence.candidates, *self._run(candidates)]))
@@ -357,9 +365,9 @@ class Fitting:
         self, baselines: Mapping[str, Any], judged: OutOfFold, promise: Risk | None
     ) -> tuple[str, ...]:
         remarks = []
-        for name in ("commonest answer", "nearest neighbours"):
-            lead = int(baselines[name].sum() - judged.right.sum()) if name in baselines else -1
-            if lead >= 0:
+        for name, right in baselines.items():
+            lead = int(right.sum() - judged.right.sum())
+            if lead >= 0 and name != "zero-shot program":
                 than = "better than" if lead else "as good as"
                 remarks.append(f"the {name} would be {than} the program on these labels")
         if promise is not None and not promise.certified:

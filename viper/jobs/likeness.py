@@ -67,8 +67,12 @@ def representatives(paths: Sequence[Path], count: int, seed: int) -> list[Path]:
 
 def pixel_features(media: Media) -> list[float]:
     """Return the mean colors of a grid of 4 x 4 fields of the first picture, 48 shares."""
-    picture = media.images[0] if media.images else media.pixels("video0#0")
-    rows = np.array_split(picture, _SIDE)
+    rows = np.array_split(first_picture(media), _SIDE)
     fields = [field for row in rows for field in np.array_split(row, _SIDE, axis=1)]
     means = [each.reshape(-1, 3).mean(0) / 255 if each.size else np.zeros(3) for each in fields]
     return [round(float(value), 3) for mean in means for value in mean]
+
+
+def first_picture(media: Media) -> Any:
+    """Return the first picture or frame, uint8 [H, W, 3]."""
+    return media.images[0] if media.images else media.pixels("video0#0")

@@ -21,7 +21,7 @@ from viper.evaluate.intervals import Estimate, paired, proportion
 from viper.jobs.candidates import Candidate, measures_of, measuring, normal_form
 from viper.jobs.cases import Label
 from viper.jobs.choice import baselines, upper_bound
-from viper.jobs.evidence import gather
+from viper.jobs.evidence import embeddings, gather
 from viper.jobs.fitting import Reply, fit
 from viper.jobs.job import REPLIES, FitSettings, Job, JobRecord
 from viper.jobs.outcomes import Outcomes, run_candidates
@@ -194,7 +194,8 @@ def _baselines(
     measures = measures_of(components, labels, [program for program in programs if program])
     plain = measuring(measures, components)[:1]
     run_candidates(components, plain, every, outcomes, SILENT)
-    evidence = gather(every, outcomes, [], measures, plain)
+    embedded = embeddings(components, every)
+    evidence = gather(every, outcomes, [], measures, plain, embedded)
     train, asked = np.arange(len(labels)), np.arange(len(labels), len(every))
     near, common = (tuple(map(bool, each)) for each in baselines(evidence, train, asked))
     return near, common

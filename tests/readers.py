@@ -65,7 +65,7 @@ _LABEL = '{"media":["a.png"],"query":"q","task":"question","answer":"x"}\n'
 
 def a_record() -> JobRecord:
     """What a fit leaves in ``job.json``."""
-    kept = KeptProgram("def execute_command(image):\n    return 'x'\n", {}, 1.0, "written")
+    kept = KeptProgram("def execute_command(image):\n    return 'x'\n", {}, 1.0, "written", (), 1.0)
     return JobRecord(
         query="q",
         task="question",
@@ -75,7 +75,7 @@ def a_record() -> JobRecord:
         estimate=Estimate(1.0, 8, 0.7, 1.0),
         baselines={"commonest answer": Estimate(0.5, 8, 0.2, 0.8)},
         labelled=8,
-        judged=(JudgedCase("a.png", "x", "x", True, 0.9, 1.0),),
+        judged=(JudgedCase("c0", "a.png", "x", "x", True, 0.9, 1.0),),
         likeness=Likeness(((0.1,) * 48,), 0.2),
     )
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.commands.test_bad_input import refused, viper
 from tests.jobs import job_backends as shelf
+from viper.errors import UsageError
+from viper.jobs.audit import Suspect, export
+from viper.jobs.cases import Label
+from viper.jobs.job import JudgedCase
 
 Capture = pytest.CaptureFixture[str]
 WRONG = ("004.png", "011.png", "020.png")
@@ -78,3 +83,21 @@ def test_boxes_are_exported(folder: Path, capsys: Capture, form: str) -> None:
 
 def test_a_missing_table_is_one_line(folder: Path, capsys: Capture) -> None:
     assert "no such file" in refused(capsys, "audit", str(folder / "labels.csv"))
+
+
+def test_pictures_of_one_name_are_not_written_over_each_other(tmp_path: Path) -> None:
+    judged = JudgedCase("c", "1.png", "0,0,9,9", "1,1,5,5", False, 0.9, 1.0)
+    found = []
+    for folder in "ab":
+        (tmp_path / folder).mkdir()
+        shelf.picture(tmp_path / folder / "1.png", 1, 1)
+        label = Label((str(tmp_path / folder / "1.png"),), "the jar", "ground", (0, 0, 9, 9))
+        found.append(Suspect(label, judged))
+    with pytest.raises(UsageError, match="have one name"):
+        export(tmp_path / "out", "yolo", found)
+    assert not (tmp_path / "out").exists()
+    found[1] = replace(found[1], label=replace(found[1].label, query="the lamp"))
+    export(tmp_path / "x.json", "coco", found)
+    coco = json.loads((tmp_path / "x.json").read_text())
+    assert [each["category_id"] for each in coco["annotations"]] == [1, 2]
+    assert [each["name"] for each in coco["categories"]] == ["the jar", "the lamp"]

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -19,8 +20,10 @@ from tests.commands.test_bad_input import refused, viper
 from tests.forked import viper as forked_viper
 from tests.jobs import job_backends as shelf
 from viper.cli import main
+from viper.commands.fit import JobChoice, job_profile
 from viper.jobs.candidates import Candidate
 from viper.jobs.job import Job, read_job
+from viper.jobs.outcomes import Outcome, Outcomes
 from viper.profiles.exported import ExportedProgram
 from viper.storage.json_lines import dumps
 
@@ -41,6 +44,10 @@ class Bench:
         given: list[str | Path] = ["fit", self.table, "--query", shelf.QUERY, "--out", self.job]
         own = [*given, "--profile", self.profile, "--requests", "4", *more]
         return [str(each) for each in own]
+
+    def tried(self, name: str) -> str:
+        """Return what was tried so far."""
+        return "".join(path.read_text() for path in self.job.glob(f"tried-*/{name}.jsonl"))
 
     def fit(self, *more: str | Path) -> tuple[int, str, str]:
         return self.viper(*self.arguments(*more))
@@ -116,10 +123,19 @@ def test_the_same_seed_gives_the_same_job(bench: Bench, tmp_path: Path) -> None:
 
 def test_no_run_and_no_request_is_repeated(bench: Bench) -> None:
     bench.fit()
-    asked, rows = shelf.Writer.asked, (bench.job / "outcomes.jsonl").read_text().count("{")
+    asked, rows = shelf.Writer.asked, bench.tried("outcomes").count("{")
     bench.fit()
     assert shelf.Writer.asked == asked
-    assert (bench.job / "outcomes.jsonl").read_text().count("{") == rows
+    assert bench.tried("outcomes").count("{") == rows
+
+
+def test_another_profile_is_asked_anew(bench: Bench) -> None:
+    bench.fit()
+    asked = shelf.Writer.asked
+    bench.profile.write_text(shelf.PROFILE.replace("start = 0.5", "start = 0.4"))
+    bench.fit()
+    assert shelf.Writer.asked > asked
+    assert len([*bench.job.glob("tried-*")]) == 2
 
 
 def test_a_fit_that_is_killed_goes_on_to_the_same_job(bench: Bench) -> None:
@@ -135,9 +151,9 @@ def test_a_fit_that_is_killed_goes_on_to_the_same_job(bench: Bench) -> None:
             start_new_session=True,
         )
         # until a random number of outcomes is there, or it ends first
-        wanted, file = draw.randrange(1, 300), bench.job / "outcomes.jsonl"
+        wanted = draw.randrange(1, 300)
         while process.poll() is None:
-            if file.exists() and file.read_text().count("{") >= wanted:
+            if bench.tried("outcomes").count("{") >= wanted:
                 with suppress(ProcessLookupError):
                     os.kill(int((bench.job / ".lock").read_text()), signal.SIGKILL)
                 break
@@ -155,14 +171,20 @@ def test_a_writer_that_converses_rewrites_from_wrong_cases(bench: Bench) -> None
     code, _, err = bench.fit("--rounds", "2")
     assert code == 0, err
     assert "rewriting the best program, round 1" in err
-    outcomes = (bench.job / "outcomes.jsonl").read_text()
-    replies = [json.loads(line) for line in (bench.job / "replies.jsonl").read_text().splitlines()]
+    outcomes = bench.tried("outcomes")
+    replies = [json.loads(line) for line in bench.tried("replies").splitlines()]
     rewritten = [reply for reply in replies if "-round-" in reply["request"]]
     assert "exists('lamp')" in rewritten[0]["program"]
     assert Candidate(rewritten[0]["program"]).id in outcomes
     asked = shelf.Writer.asked
     bench.fit("--rounds", "2")
     assert shelf.Writer.asked == asked
+    # other labels are shown now, so the same program is rewritten anew
+    answers = bench.answers | shelf.pictures(bench.folder / "pictures", 30)
+    shelf.table(bench.table, answers)
+    bench.fit("--rounds", "2")
+    again = {reply for reply in bench.tried("replies").splitlines() if "-round-" in reply}
+    assert len(again) > len(rewritten)
 
 
 def test_a_fit_without_a_writer_finds_rules_alone(bench: Bench) -> None:
@@ -227,11 +249,16 @@ def test_doubtful_answers_are_withheld(ready: Bench) -> None:
 
 
 def test_suggestions_are_a_table_to_fill_in(bench: Bench) -> None:
-    code, out, _ = bench.viper("fit", "--suggest", "5", bench.folder / "pictures")
+    code, out, err = bench.viper("fit", "--suggest", "5", bench.folder / "pictures")
     rows = list(csv.DictReader(out.splitlines()))
     assert code == 0
     assert len({row["media"] for row in rows}) == 5
-    assert all(Path(row["media"]).is_file() and row["answer"] == "" for row in rows)
+    pictures = bench.folder / "pictures"
+    assert all((pictures / row["media"]).is_file() and row["answer"] == "" for row in rows)
+    assert f"--root {pictures}" in err
+    filled = [f"{row['media']},{bench.answers[row['media']]}" for row in rows]
+    bench.table.write_text("\n".join(["media,answer", *filled]) + "\n")
+    assert "5 labelled cases" in bench.refused(*bench.arguments("--root", pictures))
 
 
 def test_questions_of_one_form_share_a_program(tmp_path: Path, capsys: Capture) -> None:
@@ -283,9 +310,11 @@ def test_a_job_in_use_or_of_another_version_is_refused(ready: Bench) -> None:
     (ready.job / "job.json").write_text(json.dumps({**record, "format": 0}))
     out = ready.folder / "answers.csv"
     apply = ("apply", ready.job, ready.folder / "pictures", "-o", out)
-    assert "in format 0; this version reads 1" in ready.refused(*apply)
-    (ready.job / "job.json").write_text(dumps({"format": 1}))
+    assert "in format 0; this version reads 2" in ready.refused(*apply)
+    (ready.job / "job.json").write_text(dumps({"format": 2}))
     assert "no record of viper fit" in ready.refused(*apply)
+    (ready.job / "job.json").write_text(json.dumps({**record, "kept": []}))
+    assert "no program with a weight above 0" in ready.refused(*apply)
     (ready.job / "job.json").unlink()
     assert "its fit has not ended" in ready.refused(*apply)
 
@@ -295,3 +324,68 @@ def test_a_job_of_a_stranger_runs_nothing_outside_the_sandbox(ready: Bench) -> N
     said = ready.refused("apply", ready.job, ready.folder / "pictures", "-o", out)
     assert "tests.jobs.job_backends" in said
     assert "--trust" in said
+
+
+def test_a_link_in_a_job_is_not_followed(ready: Bench, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (ready.job / ".lock").unlink(missing_ok=True)
+    (ready.job / ".lock").symlink_to(victim)
+    assert "is a link, which no job has" in ready.refused(*ready.arguments())
+    assert victim.read_text() == "mine"
+
+
+def test_labels_and_not_the_words_say_what_kind_an_answer_has(bench: Bench) -> None:
+    bench.profile.write_text(shelf.PROFILE.replace("[run]", '[run]\non_misfit = "refuse"'))
+    words = {"yes": "bright", "no": "dark"}
+    shelf.table(bench.table, {name: words[answer] for name, answer in bench.answers.items()})
+    code, _, err = bench.fit()
+    assert code == 0, err
+    out = bench.folder / "answers.csv"
+    code, _, err = bench.viper("apply", bench.job, bench.folder / "pictures", "-o", out, "--trust")
+    assert code == 0, err
+    with out.open(newline="") as file:
+        found = {row["file"]: row["answer"] for row in csv.DictReader(file)}
+    assert found == {name: words[answer] for name, answer in bench.answers.items()}
+
+
+def test_numbers_are_counted_whatever_is_asked(bench: Bench) -> None:
+    lines = ["media,query,answer"]
+    for name in bench.answers:
+        lamps = _pixels(bench.folder, name)[0][0][0]
+        lines.append(f"pictures/{name},how many are lit?,{lamps}")
+    bench.table.write_text("\n".join(lines) + "\n")
+    code, out, _ = bench.fit("--requests", "0")
+    assert code == 0
+    assert "return str(count(scene, 'lamp'))" in out
+
+
+def test_where_nothing_is_measured_and_written_the_commonest_answer_is_kept(bench: Bench) -> None:
+    for name in bench.answers:
+        shelf.picture(bench.folder / "pictures" / name, 1, 1)
+    code, out, _ = bench.fit("--requests", "0")
+    assert code == 0
+    assert read_job(bench.job).estimate.value <= 0.6
+    assert "commonest answer would be as good" in out
+
+
+def test_a_job_keeps_its_risk_and_the_start_of_its_thresholds(ready: Bench) -> None:
+    script = (ready.job / "program.py").read_text()
+    exported = ExportedProgram.read(script)
+    assert exported is not None
+    moved = replace(exported, thresholds={"detector.threshold": 0.3})
+    (ready.job / "program.py").write_text(moved.script("program.py"))
+    profile = job_profile(ready.job, JobChoice(trust=True))
+    assert profile.document.tools.sensitivities["detector.threshold"].start == 0.5
+    code, _, err = ready.viper("fit", "--out", ready.job, "--trust", "--requests", "4")
+    assert code == 0, err
+    assert read_job(ready.job).settings.risk == 0.1
+
+
+def test_a_fault_of_the_machine_is_not_kept_as_the_programs(tmp_path: Path) -> None:
+    rows = [Outcome("a", "one", failure="model"), Outcome("a", "two", failure="runtime_error")]
+    (tmp_path / "outcomes.jsonl").write_text("".join(dumps(row) + "\n" for row in rows))
+    outcomes = Outcomes(tmp_path)
+    assert not outcomes.has("a", "one")
+    assert outcomes.has("a", "two")
+    outcomes.close()

@@ -20,6 +20,7 @@ from starlette.testclient import TestClient
 from tests.jobs import job_backends as shelf
 from viper.cli import main
 from viper.errors import UsageError
+from viper.jobs.cases import Label
 from viper.jobs.job import Job, read_job
 from viper.jobs.review import Review, review_of
 from viper.jobs.review_page import create_review
@@ -167,3 +168,39 @@ def test_killed_reviews_and_refits_lose_no_label_and_end_in_the_same_job(
             main(["fit", "--profile", str(fitted / "shelf.toml"), "--requests", "2", "--out",
                   str(tmp_path / name)])  # fmt: skip
     assert read_job(tmp_path / "killed") == read_job(tmp_path / "whole")
+
+
+def test_what_cannot_be_shown_can_be_skipped(review: tuple[Review, Any]) -> None:
+    found, _ = review
+    case = found.next()
+    assert case is not None
+    Path(case.label.media[0]).write_bytes(b"no picture")
+    access = AccessRules.to_pages("127.0.0.1")
+    client = TestClient(create_review(found, access, silent), base_url="http://127.0.0.1")
+    page = client.get(f"{access.prefix}/")
+    assert page.status_code == 200
+    assert "skip it" in page.text
+
+
+def test_a_folder_without_pictures_is_one_line(fitted: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "a.mp4").write_bytes(b"")
+    profile = load_profile(str(fitted / "shelf.toml"))
+    shutil.copytree(fitted / "job", tmp_path / "job")
+    with Job(tmp_path / "job") as job, pytest.raises(UsageError, match="holds no image"):
+        review_of(job, read_job(job.folder), profile, tmp_path / "empty", silent)
+
+
+def test_a_labelled_picture_of_the_folder_counts_once(fitted: Path, tmp_path: Path) -> None:
+    shutil.copytree(fitted / "job", tmp_path / "job")
+    profile = load_profile(str(fitted / "shelf.toml"))
+    with Job(tmp_path / "job") as job:
+        found = review_of(job, read_job(job.folder), profile, fitted / "pictures", silent)
+        estimate = found.estimate()
+    assert estimate.n == 24
+
+
+def test_boxes_are_stored_once(tmp_path: Path) -> None:
+    label = Label(("/a.png",), "the jar", "ground", (1.0, 2.0, 3.0, 4.0))
+    with Job(tmp_path / "job") as job:
+        assert [job.add([label]), job.add([label])] == [1, 0]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from viper.jobs.answering import is_more
 from viper.jobs.candidates import Candidate, common_form, for_every_query
 from viper.jobs.choice import agreement, certify, kept_of, nearest, out_of_fold, upper_bound
 from viper.jobs.evidence import Evidence, Hypothesis
-from viper.jobs.rules import Measure, error_bits, find_rules, find_sums, rule_program
+from viper.jobs.likeness import Likeness
+from viper.jobs.rules import Measure, Rule, error_bits, find_rules, find_sums, rule_program
 
 
 def test_a_rule_of_two_tests_is_found_among_noise() -> None:
@@ -73,7 +75,8 @@ def evidence(n: int = 60, seed: int = 0, **changes: object) -> Evidence:
         "answers": written[None],
         "right": (written == classes)[None],
         "classes": classes,
-        "names": ["no", "yes"],
+        "words": ["no", "yes"],
+        "kinds": 2,
         "measures": [Measure("count(scene, 'x')"), Measure("count(scene, 'y')")],
         "values": values,
         "pixels": draw.random((n, 3)),
@@ -110,7 +113,8 @@ def test_a_program_is_not_judged_on_labels_that_its_writer_saw() -> None:
     found = evidence(40, candidates=[Candidate("a", seen=seen)], classes=classes, measures=[],
                      values=np.zeros((1, 40, 0)), answers=wrong[None],
                      right=(wrong == classes)[None])  # fmt: skip
-    assert found.hypotheses(np.arange(40))[0].total == error_bits(40, 40, 2)
+    (program,) = (each for each in found.hypotheses() if each.candidate == 0)
+    assert program.total == error_bits(40, 40, 2)
 
 
 def test_what_a_writer_was_shown_is_answered_by_programs_that_did_not_see_it() -> None:
@@ -181,3 +185,42 @@ def test_questions_of_one_form_are_read_by_the_program() -> None:
     assert ".find(asked)" in general
     assert for_every_query(program, "how many cats are there?", form) == ""
     assert common_form(["one", "one"]) is None
+
+
+def test_programs_and_rules_that_say_the_same_number_agree() -> None:
+    classes = np.array([0, 1, 2] * 10)
+    counts = np.array([3.0, 1.0, 2.0] * 10)
+    counts[0] = 2.0  # wrong, as the program is
+    said = np.where(np.arange(30) == 0, 2, classes)
+    found = evidence(30, words=["3", "1", "2"], kinds=3, classes=classes, answers=said[None],
+                     right=(said == classes)[None], values=counts[None, :, None],
+                     measures=[Measure("m")])  # fmt: skip
+    program, rule = sorted(found.hypotheses(), key=lambda each: bool(each.rule))[:2]
+    summed = next(each for each in found.hypotheses() if each.rule and each.rule.sums)
+    assert program.rule is None and rule.rule is not None
+    assert (summed.answers == said).all()
+
+
+def test_a_number_is_no_place_of_an_option() -> None:
+    assert "return str(m)" in rule_program(Rule(sums=(0,)), [Measure("m")], ["1", "2"])
+
+
+def test_the_bound_of_what_is_not_certified_holds_as_often_as_it_says() -> None:
+    draw, below = np.random.default_rng(1), 0
+    for _ in range(400):
+        promise = certify(draw.random(40), draw.random(40) > 0.2, 0.10)
+        below += not promise.certified and promise.bound < 0.2
+    assert below / 400 <= 0.13  # 10 %, and two deviations of the draw
+
+
+def test_inputs_like_the_labelled_ones_raise_no_alarm() -> None:
+    draw, alarms = np.random.default_rng(2), 0
+    for _ in range(100):
+        labelled = draw.random((20, 48))
+        likeness = Likeness.of(labelled)
+        new = draw.random((200, 48))
+        distances = np.abs(new[:, None] - labelled[None]).mean(2).min(1)
+        unlike = int((distances > likeness.limit).sum())
+        alarms += is_more(unlike, 200, 0.05, 20)
+    assert alarms <= 4
+    assert is_more(150, 200, 0.05, 20)

@@ -125,6 +125,8 @@ def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
         options=asked.options or query.options,
         fields=asked.fields,
     )
+    if exported is not None and record is not None:
+        exported = replace(exported, thresholds={})  # each program of a job has its own
     profile = (
         profile_of(exported, options, options.trust) if exported else cli.open_profile(options)
     )

@@ -46,20 +46,17 @@ def audit(options: AuditOptions, table: Path) -> None:
     """
     from viper.jobs.audit import export, suspects
     from viper.jobs.job import Job
-    from viper.jobs.outcomes import Outcomes
 
     out = options.out or table.with_name(f"{table.name}.audit")
     record = fit_table(options, table, out)
     with Job(out) as job:
-        outcomes = Outcomes(out)
-        found = suspects(record, job.labels(), outcomes)
-        outcomes.close()
+        found = suspects(record, job.labels())
     if options.export is not None:
         if options.export.exists():
             raise UsageError(f"{options.export}: there already; choose another name")
-        export(options.export, options.form, found, record.query)
+        export(options.export, options.form, found)
     rows = [
-        (each.label.media[0], each.label.words, each.words, each.judged.confidence)
+        (each.label.media[0], each.label.words, each.judged.answer, each.judged.confidence)
         for each in found
     ]
     header = ("media", "label", "answer", "confidence")

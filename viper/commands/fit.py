@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,14 +13,17 @@ import click
 
 from viper.commands import options as cli
 from viper.commands.exported import profile_of
-from viper.commands.terminal import counter, hint_to_go_on, note, status
+from viper.commands.terminal import evaluation_progress, hint_to_go_on, note, status
 from viper.errors import UsageError
 from viper.profiles.exported import ExportedProgram
 
 if TYPE_CHECKING:
-    from viper.evaluate.campaign import RunProgress
     from viper.jobs.job import JobRecord
     from viper.profiles.wiring import Profile
+
+
+# Shows how many runs of programs are done.
+show_runs = partial(evaluation_progress, scored=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,10 +110,12 @@ def fit_table(
     """Fit the labels of a table, and those that a job has, and return the record of the job."""
     from viper.jobs.cases import check_labels, contradictions, latest, read_table
     from viper.jobs.fitting import fit as fitted
-    from viper.jobs.job import FitSettings, Job
+    from viper.jobs.job import JOB, FitSettings, Job, read_job
 
     labels = [] if table is None else read_table(table, options.query, options.root)
     contradictions(labels)
+    if table is None and risk is None and (out / JOB).is_file():
+        risk = read_job(out).settings.risk
     settings = FitSettings(options.requests, risk, options.seed, options.minutes, options.rounds)
     with Job(out) as job, hint_to_go_on():
         check_labels(latest([*job.labels(), *labels]))
@@ -122,20 +126,14 @@ def fit_table(
         return fitted(job, profile, settings, note, show_runs)[0]
 
 
-@contextmanager
-def show_runs(total: int, done: int) -> Iterator[Callable[[RunProgress], None]]:
-    """Show how many runs of programs are done."""
-    with counter("runs of programs", total) as advance:
-        yield lambda running: advance("")
-
-
 def job_profile(folder: Path, options: JobChoice) -> Profile:
     """Return the profile that the options name, else that of a job that was fitted before."""
     script = folder / "program.py"
     if options.profile == "auto" and script.is_file():
         exported = ExportedProgram.read(cli.read_program(script, 1 << 22))
         if exported is not None:
-            return profile_of(exported, options, options.trust)
+            # each of a job's programs has thresholds of its own
+            return profile_of(replace(exported, thresholds={}), options, options.trust)
     return cli.open_profile(options)
 
 
@@ -150,6 +148,9 @@ def suggest(folder: Path, count: int, seed: int) -> None:
     ]
     with status("looking at pictures"):
         chosen = representatives(paths, count, seed)
+    is_below = not folder.is_absolute() and ".." not in folder.parts
+    if not is_below:
+        note(f"names are below {folder}: fit the table with --root {folder}")
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(("media", "answer"))
-    writer.writerows((str(path), "") for path in chosen)
+    writer.writerows((path if is_below else path.relative_to(folder), "") for path in chosen)

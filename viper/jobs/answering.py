@@ -55,7 +55,7 @@ class JobRunner:
         cls, record: JobRecord, components: Components, options: RunOptions, media: ComputeCache
     ) -> JobRunner:
         """Build the runner over loaded components; models and pictures are shared."""
-        plain = options.changed(self_tune=False, checks=False)
+        plain = options.changed(self_tune=False, checks=False, on_misfit="ask")
         runners = []
         for kept in record.kept:
             reasoner = Reasoner(components.with_thresholds(kept.thresholds), preload=False)
@@ -119,8 +119,15 @@ class JobRunner:
             )
 
     def _is_more(self, count: int, usual: float) -> bool:
-        from scipy.stats import binomtest
+        return is_more(count, self.seen, max(usual, _USUAL), self.record.labelled)
 
-        usual = max(usual, _USUAL)
-        alarm = self.seen and binomtest(count, self.seen, usual, "greater").pvalue < _ALARM
-        return bool(alarm)
+
+def is_more(count: int, seen: int, usual: float, labelled: int) -> bool:
+    """Return whether a count of cases is surely more than the share that labelled ones had of it.
+
+    That share is known from the labels alone: it is beta-distributed, as an order statistic is.
+    """
+    from scipy.stats import betabinom
+
+    past = usual * labelled
+    return bool(seen) and betabinom.sf(count - 1, seen, past + 1, labelled - past + 1) < _ALARM

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from viper.errors import UsageError
-from viper.evaluate.sample_result import Prediction
-from viper.jobs.cases import Label, words_of
+from viper.jobs.cases import Label
 from viper.jobs.job import JobRecord, JudgedCase
-from viper.jobs.outcomes import Outcomes
+from viper.jobs.likeness import first_picture
 from viper.models.media import media_from
+from viper.schema import PixelBox
 from viper.storage.files import write_file
 from viper.storage.json_lines import dumps
 
@@ -25,53 +25,65 @@ Format = Literal["coco", "yolo", "label-studio"]
 
 @dataclass(frozen=True)
 class Suspect:
-    """A label, and the answer of the job's program to its case."""
+    """A label, and the answer of programs that were chosen without it."""
 
     label: Label
     judged: JudgedCase
-    answer: Prediction
 
     @property
-    def words(self) -> str:
-        return words_of(self.answer, self.label)
+    def box(self) -> PixelBox | None:
+        """Return the answer if it is a box, in pixels from the top-left corner."""
+        if self.label.task != "ground" or self.judged.answer == "none":
+            return None
+        left, top, right, bottom = map(float, self.judged.answer.split(","))
+        return left, top, right, bottom
 
 
-def suspects(record: JobRecord, labels: Sequence[Label], outcomes: Outcomes) -> list[Suspect]:
-    """Return the cases whose label the programs contradict, the surest suspicion first.
-
-    Args:
-        labels: those of the fit, in its order.
-    """
-    answers = outcomes.answers(record.kept[0].candidate.id, labels)
-    found = []
-    for label, judged, answer in zip(labels, record.judged, answers, strict=True):
-        if not judged.right and judged.agreeing > 0 and answer is not None:
-            found.append(Suspect(label, judged, answer))
+def suspects(record: JobRecord, labels: Sequence[Label]) -> list[Suspect]:
+    """Return the cases whose label the programs contradict, the surest suspicion first."""
+    by_case = {label.case: label for label in labels}
+    found = [
+        Suspect(by_case[judged.case], judged)
+        for judged in record.judged
+        if not judged.right and judged.agreeing > 0 and judged.case in by_case
+    ]
     return sorted(found, key=lambda each: -each.judged.agreeing)
 
 
-def export(path: Path, form: Format, found: Sequence[Suspect], query: str) -> None:
+def export(path: Path, form: Format, found: Sequence[Suspect]) -> None:
     """Write the answers about suspected cases, each with its confidence.
 
-    Boxes are of the answer ``query``. A YOLO folder gets a text file for each picture, and its
-    ``classes.txt``; lines are class, centre, size as shares, confidence.
+    A box belongs to the class of its question. A YOLO folder gets a text file for each picture, and
+    its ``classes.txt``; lines are class, centre, size as shares, confidence.
 
     Raises:
-        UsageError: the answers are no boxes, and the format holds nothing else.
+        UsageError: the answers are no boxes, and the format holds nothing else; or two pictures
+            have the same name, by which YOLO knows them.
     """
-    boxes = [(each, each.answer.box) for each in found if each.answer.box is not None]
+    boxes = [(each, each.box) for each in found if each.box is not None]
     if form != "label-studio" and len(boxes) < len(found):
         raise UsageError(f"{form} files hold boxes, and these answers are none; use label-studio")
-    sizes = [media_from(each.label.media).images[0].shape[:2] for each in found]
+    sizes = [first_picture(media_from(each.label.media)).shape[:2] for each in found]
+    classes = list(dict.fromkeys(each.label.query for each in found))
     if form == "yolo":
+        lines: dict[str, list[str]] = {}
+        media = {Path(each.label.name).stem: each.label.media[0] for each, _ in boxes}
         for (each, box), (height, width) in zip(boxes, sizes, strict=True):
+            stem = Path(each.label.name).stem
+            if media[stem] != each.label.media[0]:
+                raise UsageError(
+                    f"{media[stem]} and {each.label.media[0]} have one name; YOLO files are named "
+                    "like their pictures: export one folder at a time"
+                )
             x, y, w, h = _whole(box)
             shares = (x + w / 2) / width, (y + h / 2) / height, w / width, h / height
             line = " ".join(f"{share:.6f}" for share in (*shares, each.judged.confidence))
-            write_file(path / f"{Path(each.label.name).stem}.txt", f"0 {line}\n")
-        write_file(path / "classes.txt", f"{query}\n")
+            lines.setdefault(stem, []).append(f"{classes.index(each.label.query)} {line}\n")
+        for stem, of_picture in lines.items():
+            write_file(path / f"{stem}.txt", "".join(of_picture))
+        write_file(path / "classes.txt", "".join(f"{name}\n" for name in classes))
     elif form == "coco":
-        write_file(path, dumps(_coco(boxes, sizes, query)) + "\n")
+        write_file(path, dumps(_coco(boxes, sizes, classes)) + "\n")
     else:
         pairs = zip(found, sizes, strict=True)
         write_file(path, dumps([_task(each, *size) for each, size in pairs]) + "\n")
@@ -82,19 +94,20 @@ def _whole(box: Sequence[float]) -> tuple[float, float, float, float]:
     return box[0], box[1], box[2] - box[0], box[3] - box[1]
 
 
-def _coco(boxes: Sequence[Any], sizes: Sequence[Any], query: str) -> Mapping[str, Any]:
+def _coco(boxes: Sequence[Any], sizes: Sequence[Any], classes: Sequence[str]) -> Mapping[str, Any]:
     images, annotations = [], []
     for number, ((each, box), (height, width)) in enumerate(zip(boxes, sizes, strict=True), 1):
         images.append(
             {"id": number, "file_name": each.label.media[0], "width": width, "height": height}
         )
         _, _, w, h = whole = _whole(box)
-        of_image = {"id": number, "image_id": number, "category_id": 1, "iscrowd": 0}
+        of_image = {"id": number, "image_id": number, "iscrowd": 0}
+        of_image["category_id"] = 1 + classes.index(each.label.query)
         annotations.append(
             {**of_image, "bbox": whole, "area": w * h, "score": each.judged.confidence}
         )
-    category = {"id": 1, "name": query}
-    return {"images": images, "annotations": annotations, "categories": [category]}
+    categories = [{"id": number, "name": name} for number, name in enumerate(classes, 1)]
+    return {"images": images, "annotations": annotations, "categories": categories}
 
 
 def _task(each: Suspect, height: int, width: int) -> Mapping[str, Any]:
@@ -112,7 +125,7 @@ def _task(each: Suspect, height: int, width: int) -> Mapping[str, Any]:
         return {**common, **size, "type": "rectanglelabels", "value": value}
 
     own = each.label.answer if each.label.task == "ground" else None
-    prediction = {"result": [result(each.words, each.answer.box)]}
+    prediction = {"result": [result(each.judged.answer, each.box)]}
     return {
         "data": {"image": each.label.media[0]},
         "annotations": [{"result": [result(each.label.words, own)]}],

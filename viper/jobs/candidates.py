@@ -15,7 +15,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations, product
+from itertools import chain, combinations, product
 from math import log, log2
 from typing import Any
 
@@ -28,6 +28,7 @@ from viper.schema import Failure
 from viper.storage.json_lines import dumps
 from viper.strategies.base import Components
 from viper.strategies.program import Attempts, write_program
+from viper.tools.side_by_side import names_to_find
 from viper.tuning.program_edits import Vocabulary, edited_programs
 
 # Edits of one program, the likeliest first: the likelier half of those of a long question.
@@ -89,7 +90,7 @@ class Candidate:
     @property
     def asked(self) -> dict[str, Any]:
         """Return what of a label's sample differs: numbers are measured, whatever is asked."""
-        return {"task": "question", "options": ()} if self.origin == MEASURES else {}
+        return {"text": "", "task": "question", "options": ()} if self.origin == MEASURES else {}
 
     @property
     def id(self) -> str:
@@ -254,23 +255,8 @@ def nouns_of(components: Components, programs: Sequence[str]) -> list[str]:
         words = [word for family in settings.attribute_families for word in family]
         adjectives = [word for word in words if word not in settings.nouns]
         names = [*settings.nouns, *map(" ".join, product(adjectives, settings.nouns))]
-    return list(dict.fromkeys(filter(None, names or _names_in(programs))))
-
-
-def _names_in(programs: Sequence[str]) -> Iterator[str]:
-    """Yield the texts that programs pass to ``find`` and ``exists``."""
-    for program in programs:
-        for node in ast.walk(ast.parse(program)):
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Attribute)
-                and node.func.attr in ("find", "exists")
-            ):
-                yield from (
-                    each.value
-                    for each in node.args
-                    if isinstance(each, ast.Constant) and isinstance(each.value, str)
-                )
+    names = names or [*chain.from_iterable(map(names_to_find, programs))]
+    return list(dict.fromkeys(filter(None, names)))
 
 
 def measures_of(

@@ -76,7 +76,7 @@ class Label:
     @property
     def case(self) -> str:
         """Return the id of the case, which is the same on every run."""
-        text = "\0".join((*self.media, self.query))
+        text = "\0".join((*self.media, self.query, self.task, *self.options))
         return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
 
     @property

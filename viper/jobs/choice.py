@@ -89,6 +89,7 @@ class OutOfFold:
     Attributes:
         right: whether the fitted program's answer is right.
         answers: the answer; see :attr:`Evidence.answers`.
+        chosen: number of the candidate that gave it; -1 for a rule.
         confidence: its confidence, from a fit without the case's fold.
         agreeing: see :func:`agreement`.
         neighbours, majority, zero_shot: whether the baselines are right.
@@ -97,6 +98,7 @@ class OutOfFold:
 
     right: Any
     answers: Ints
+    chosen: Ints
     confidence: Floats
     agreeing: Floats
     neighbours: Any
@@ -110,13 +112,14 @@ def out_of_fold(evidence: Evidence, seed: int) -> OutOfFold:
     n = len(evidence.cases)
     folds = _folds(evidence, seed)
     right, neighbours, majority = (np.zeros(n, bool) for _ in range(3))
-    agreeing, answers = np.zeros(n), np.full(n, -1)
+    agreeing, answers, chosen = np.zeros(n), np.full(n, -1), np.full(n, -1)
     for fold in range(folds.max() + 1):
         train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
         for cases, allowed in evidence.fair_to(evidence.hypotheses(train), test):
             kept = kept_of(allowed)
             right[cases], answers[cases] = kept[0].right[cases], kept[0].answers[cases]
             agreeing[cases] = agreement(kept)[cases]
+            chosen[cases] = -1 if kept[0].candidate is None else kept[0].candidate
         if len(evidence.classes):
             near, common = baselines(evidence, train, test)
             neighbours[test], majority[test] = near, common
@@ -130,6 +133,7 @@ def out_of_fold(evidence: Evidence, seed: int) -> OutOfFold:
     return OutOfFold(
         right,
         answers,
+        chosen,
         confidence,
         agreeing,
         neighbours,
@@ -163,11 +167,13 @@ def nearest(spaces: Sequence[Floats], classes: Ints, train: Ints, test: Ints) ->
 
     Features are brought to mean 0 and deviation 1 first.
     """
+    from scipy.spatial.distance import cdist
+
     best, found = -1.0, classes[test]
     for features in spaces:
         spread = features[train].std(0)
         scaled = (features - features[train].mean(0)) / np.where(spread > 0, spread, 1.0)
-        distances = ((scaled[:, None] - scaled[None, train]) ** 2).sum(2)  # [N, T]
+        distances = cdist(scaled, scaled[train], "sqeuclidean")  # [N, T]
         ranked = classes[train][np.argsort(distances, axis=1, kind="stable")]
         own = ranked[train][:, 1:]  # the first neighbour of a training case is the case itself
         for count in _NEIGHBOURS:
@@ -201,7 +207,7 @@ class Risk:
 
 
 def certify(confidence: Floats, right: Any, risk: float) -> Risk:
-    """Return the lowest limit of confidence that keeps a risk, or else that with the best bound.
+    """Return the lowest limit of confidence that surely keeps a risk, else the bound of all.
 
     Giving every answer is tried first. Where labels suffice for more than that, a part of the error
     rate (``_OF_ALL``) is kept for limits, from the surest half of the cases on, until one fails.
@@ -215,27 +221,20 @@ def certify(confidence: Floats, right: Any, risk: float) -> Risk:
     n, error = len(right), 1 - SURE
     needed = int(np.ceil(np.log(error) / np.log(1 - risk)))
     of_all = error if n < 2 * needed else _OF_ALL * error
-
-    def bound(end: int, rate: float) -> float:
-        return upper_bound(int(wrong[end]), end + 1, rate)
-
+    if upper_bound(int(wrong[-1]), n, of_all) <= risk:
+        return Risk(float(falling[-1]), risk, 1.0, True)
     held = None
-    if bound(n - 1, of_all) <= risk:
-        held = n - 1
-    elif of_all < error:
-        for end in ends:
-            if 2 * (end + 1) < n:
-                continue
-            if bound(end, error - of_all) > risk:
+    for end in ends if of_all < error else ():
+        if 2 * (end + 1) >= n:
+            if upper_bound(int(wrong[end]), end + 1, error - of_all) > risk:
                 break
             held = end
     if held is not None:
-        return Risk(float(falling[held]), min(risk, bound(held, error)), (held + 1) / n, True)
-    best = min(ends, key=lambda end: (bound(end, error), -end))
+        return Risk(float(falling[held]), risk, (held + 1) / n, True)
     more = 1
-    while upper_bound(int(wrong[best]), best + 1 + more, error) > risk:
+    while upper_bound(int(wrong[-1]), n + more, error) > risk:
         more += 1
-    return Risk(float(falling[best]), bound(best, error), (best + 1) / n, False, more)
+    return Risk(float(falling[-1]), upper_bound(int(wrong[-1]), n, error), 1.0, False, more)
 
 
 def upper_bound(wrong: int, n: int, rate: float = 1 - SURE) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,9 @@ from viper.strategies.base import Components
 
 # Rules of one kind that are compared: more are variants of one another.
 _RULES = 6
+
+# Pictures in memory at once.
+_TOGETHER = 32
 
 # A rule must save these bits over a written program: it knows nothing of the question's words.
 RULE_BITS = 3.0
@@ -62,7 +65,8 @@ class Evidence:
         answers: their answers, int [C, N]: equal numbers of a case are equal answers, -1 is none.
             Answers that are classes have the number of the class.
         right: whether they are right, bool [C, N].
-        names: classes in words, in the order of their labels; none if answers are boxes.
+        words: answers by their numbers, the classes first; none if answers are boxes.
+        kinds: number of classes.
         classes: right class of each case, int [N]; empty if answers are boxes.
         measures: what ``values`` holds.
         values: measures of each case under the usual thresholds and others, float64 [L, N, F].
@@ -74,7 +78,8 @@ class Evidence:
     candidates: Sequence[Candidate]
     answers: Ints
     right: Any
-    names: Sequence[str]
+    words: Sequence[str]
+    kinds: int
     classes: Ints
     measures: Sequence[Measure]
     values: Floats
@@ -92,13 +97,14 @@ class Evidence:
     @cached_property
     def numbers(self) -> Floats | None:
         """Return the right number of each case, float64 [N]; None if not all are numbers."""
-        if not self.names or not all(name.isdecimal() for name in self.names):
+        names = self.words[: self.kinds]
+        if not names or not all(name.isdecimal() for name in names):
             return None
-        return np.array([float(name) for name in self.names])[self.classes]
+        return np.array([float(name) for name in names])[self.classes]
 
     @property
     def _kinds(self) -> int:
-        return max(2, len(self.names))
+        return max(2, self.kinds)
 
     @cached_property
     def _unseen(self) -> Any:
@@ -140,20 +146,22 @@ class Evidence:
         return sorted(found, key=lambda each: each.total)
 
     def _rules(self, train: Ints) -> list[Hypothesis]:
-        if not len(self.classes) or not self.measures:
+        if not len(self.classes):
             return []
+        known = np.array([measure.bits for measure in self.measures])
+        values, classes = self.values[0][train], self.classes[train]
         if self.numbers is not None:
-            rules = find_sums(self.values[0][train], self.numbers[train], self._kinds)
+            constant = find_rules(values[:, :0], classes, self._kinds, known[:0])
+            rules = [*constant, *find_sums(values, self.numbers[train], self._kinds)]
         else:
-            unusual = np.array([measure.bits for measure in self.measures])
-            rules = find_rules(self.values[0][train], self.classes[train], self._kinds, unusual)
+            rules = find_rules(values, classes, self._kinds, known)
         found = []
         for rule in rules[:_RULES]:
-            for level, values in enumerate(self.values):
+            # a program that is no better than the commonest answer has no merit of its words
+            is_constant = not rule.tests and not rule.sums
+            for level, values in enumerate(self.values[: 1 if is_constant else None]):
                 answers, right = self._judged(rule, values)
                 wrong = int((~right[train]).sum())
-                # a program that is no better than the commonest answer has no merit of its words
-                is_constant = not rule.tests and not rule.sums
                 bits = rule.bits + RULE_BITS * (not is_constant) + LEVEL_BITS * (level > 0)
                 total = bits + error_bits(wrong, len(train), self._kinds)
                 found.append(Hypothesis(total, answers, right, rule=rule, level=level))
@@ -164,9 +172,11 @@ class Evidence:
         if rule.sums:
             assert self.numbers is not None
             numbers = values[:, list(rule.sums)].sum(1)
-            # numbers that are no class must not meet the numbers of classes
-            answers = np.where(numbers == self.numbers, self.classes, -2 - numbers.astype(int))
-            return answers, numbers == self.numbers
+            known = {word: number for number, word in enumerate(self.words)}
+            # numbers that nothing else answers must not meet the numbers of words
+            said = [known.get(f"{value:g}", -2 - int(value)) for value in numbers]
+            right = numbers == self.numbers
+            return np.where(right, self.classes, said), right
         answers = rule.answers(values)
         return answers, answers == self.classes
 
@@ -189,23 +199,25 @@ def gather(
     right = right.reshape(len(candidates), len(labels))
     is_box = labels[0].task == "ground"
     names = [] if is_box else list(dict.fromkeys(label.words for label in labels))
+    numbers = {name: number for number, name in enumerate(names)}
     answers = np.full(right.shape, -1)
     for index, label in enumerate(labels):
         column = [row[index] for row in predicted]
-        answers[:, index] = _groups(column, right[:, index], label, names)
+        answers[:, index] = _numbers(column, right[:, index], label, None if is_box else numbers)
     values = np.zeros((max(1, len(measuring)), len(labels), len(measures) if measuring else 0))
     for level, candidate in enumerate(measuring):
         for index, answer in enumerate(outcomes.answers(candidate.id, labels)):
-            numbers = [float(word) for word in str(answer.value).split()] if answer else []
-            if len(numbers) == len(measures):
-                values[level, index] = numbers
+            measured = [float(word) for word in str(answer.value).split()] if answer else []
+            if len(measured) == len(measures):
+                values[level, index] = measured
     differs = np.flatnonzero(values[0].std(0) > 0).tolist()
     return Evidence(
         cases=[label.case for label in labels],
         candidates=candidates,
         answers=answers,
         right=right,
-        names=names,
+        words=[*numbers],
+        kinds=len(names),
         classes=np.array([names.index(label.words) for label in labels if names], int),
         measures=[measures[i] for i in differs],
         values=values[:, :, differs],
@@ -216,30 +228,40 @@ def gather(
 
 def embeddings(components: Components, labels: Sequence[Label]) -> Floats | None:
     """Return the matcher's features of the first picture of each case, float64 [N, D], or None."""
-    pictures = [first_picture(media_from(label.media)) for label in labels]
+    models, found = components.toolbox.models, []
     try:
-        return components.toolbox.models.run("matcher", lambda each: each.encode_images(pictures))
+        for first in range(0, len(labels), _TOGETHER):
+            some = labels[first : first + _TOGETHER]
+            pictures = [first_picture(media_from(label.media)) for label in some]
+            found += models.run("matcher", partial(_encoded, pictures))
+        return np.array(found)
     except ToolError:  # it has none, or there is no matcher
         return None
 
 
-def _groups(
-    column: Sequence[Prediction | None], right: Any, label: Label, names: Sequence[str]
+def _encoded(pictures: Sequence[Any], matcher: Any) -> list[Any]:
+    return list(matcher.encode_images(pictures))
+
+
+def _numbers(
+    column: Sequence[Prediction | None], right: Any, label: Label, known: dict[str, int] | None
 ) -> list[int]:
-    """Return a number for each answer to one case; see :attr:`Evidence.answers`."""
-    others: list[Prediction] = []
+    """Return a number for each answer to one case; see :attr:`Evidence.answers`.
+
+    Args:
+        known: numbers of words, which new ones are added to; None for boxes, which are grouped.
+    """
+    boxes: list[Prediction] = []
     numbers = []
     for answer, is_right in zip(column, right, strict=True):
         if answer is None:
             numbers.append(-1)
-            continue
-        word = label.words if is_right else words_of(answer, label)
-        if word in names:
-            numbers.append(names.index(word))
-            continue
-        same = (index for index, other in enumerate(others) if same_answer(other, answer, label))
-        place = next(same, len(others))
-        if place == len(others):
-            others.append(answer)
-        numbers.append(-2 - place)
+        elif known is not None:
+            word = label.words if is_right else words_of(answer, label)
+            numbers.append(known.setdefault(word, len(known)))
+        else:
+            same = (place for place, box in enumerate(boxes) if same_answer(box, answer, label))
+            place = next(same, len(boxes))
+            boxes += [answer] * (place == len(boxes))
+            numbers.append(-2 - place)
     return numbers

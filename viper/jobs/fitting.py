@@ -6,6 +6,7 @@ evidence (:mod:`viper.jobs.evidence`), from which :mod:`viper.jobs.choice` estim
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import time
@@ -14,6 +15,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from difflib import unified_diff
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,7 @@ from viper.evaluate.campaign import ProgressBar
 from viper.evaluate.intervals import paired, proportion
 from viper.jobs import candidates as making
 from viper.jobs.candidates import Candidate
-from viper.jobs.cases import Label, check_labels
+from viper.jobs.cases import Label, check_labels, words_of
 from viper.jobs.choice import OutOfFold, Risk, certify, kept_of, out_of_fold, votes_of
 from viper.jobs.evidence import Evidence, embeddings, gather
 from viper.jobs.job import (
@@ -38,6 +40,7 @@ from viper.jobs.job import (
     JobRecord,
     JudgedCase,
     KeptProgram,
+    for_jobs,
 )
 from viper.jobs.likeness import Likeness
 from viper.jobs.outcomes import Outcomes, run_candidates
@@ -102,16 +105,17 @@ def fit(
         UsageError: the labels cannot be fitted.
         ViperError: the writer cannot be asked.
     """
-    labels = job.labels()
+    labels, profile, folder = job.labels(), for_jobs(profile), job.folder
     check_labels(labels)
     comparison = None
     with ExitStack() as stack:
         components = profile.components()
         stack.callback(components.close)
-        outcomes = Outcomes(job.folder)
+        tried = job.tried(profile)
+        outcomes = Outcomes(tried)
         stack.callback(outcomes.close)
         until = time.monotonic() + 60 * (settings.minutes or math.inf)
-        fitting = Fitting(job, components, labels, settings, outcomes, say, progress, until)
+        fitting = Fitting(tried, components, labels, settings, outcomes, say, progress, until)
         record, exported = fitting.fit(public_document(to_json(profile.document)))
         if before is not None:
             comparison = fitting.compare(before, record)
@@ -121,14 +125,15 @@ def fit(
         of_query = RunOptions(task=labels[0].task, options=labels[0].options)
         media = labels[0].sample().load()
         result = example.execute(exported.program, media, labels[0].query, of_query)
-        result.html(job.folder / EXAMPLE)
-    write_file(job.folder / PROGRAM, exported.script(PROGRAM))
-    if profile.document.path is not None:
+        result.html(folder / EXAMPLE)
+    files = {PROGRAM: exported.script(PROGRAM), REPORT: report_page(record)}
+    path = profile.document.path
+    if path is not None and Path(path).is_file():
         tools = profile.with_thresholds(exported.thresholds).document.tools
-        path, name = profile.document.path, job.folder.name
-        write_file(job.folder / PROFILE, with_values(path, name, sensitivities=tools.sensitivities))
-    write_file(job.folder / REPORT, report_page(record))
-    write_file(job.folder / JOB, json.dumps(json.loads(dumps(record)), indent=1) + "\n")
+        files[PROFILE] = with_values(path, folder.name, sensitivities=tools.sensitivities)
+    files[JOB] = json.dumps(json.loads(dumps(record)), indent=1) + "\n"  # the last one
+    for name, content in files.items():
+        write_file(folder / name, content)
     return record, comparison
 
 
@@ -137,10 +142,11 @@ class Fitting:
     """One fit under way.
 
     Attributes:
+        tried: folder of replies.
         measures, measuring: what is measured in the pictures, and the programs that do so.
     """
 
-    job: Job
+    tried: Path
     components: Components
     labels: Sequence[Label]
     settings: FitSettings
@@ -155,13 +161,13 @@ class Fitting:
         evidence = self.evidence()
         judged = out_of_fold(evidence, self.settings.seed)
         kept = self._kept(evidence)
-        self._run([kept[0].candidate], math.inf)  # a rule has not run as a program yet
+        self._run(kept[:1], math.inf)  # a rule has not run as a program yet
         promise = None
         if self.settings.risk is not None:
             promise = certify(judged.confidence, judged.right, self.settings.risk)
         first, n = self.labels[0], len(self.labels)
         baselines = {"zero-shot program": judged.zero_shot} if self.settings.requests else {}
-        if evidence.names:
+        if evidence.kinds:
             baselines |= {
                 f"nearest neighbours by {' or '.join(evidence.spaces)}": judged.neighbours,
                 "commonest answer": judged.majority,
@@ -212,7 +218,7 @@ class Fitting:
 
     def _written(self) -> Evidence:
         """Return the evidence of programs that are written and edited, and of what is measured."""
-        replies, path = self._replies(), self.job.folder / REPLIES
+        replies, path = self._replies(), self.tried / REPLIES
         if self.settings.requests:
             self.say(f"writing programs, {self.settings.requests} requests")
 
@@ -244,13 +250,17 @@ class Fitting:
             return evidence
         shown = np.random.default_rng(self.settings.seed).permutation(len(self.labels))[::3]
         for number in range(self.settings.rounds):
-            best = next(h for h in evidence.hypotheses() if h.candidate is not None)
+            best = next((h for h in evidence.hypotheses() if h.candidate is not None), None)
+            if best is None:
+                break
             candidate = evidence.candidates[best.candidate or 0]
             said = self.outcomes.answers(candidate.id, self.labels)
             wrong = [
                 (self.labels[i], str(said[i] and said[i].value)) for i in shown if not best.right[i]
             ]
-            request = f"{self.settings.seed}-round-{number}-{candidate.id}"
+            told = dumps([(self.labels[i].case, self.labels[i].answer) for i in shown])
+            mark = hashlib.blake2b(told.encode(), digest_size=4).hexdigest()
+            request = f"{self.settings.seed}-round-{number}-{candidate.id}-{mark}"
             program = self._replies().get(request)
             if not wrong or time.monotonic() > self.until:
                 break
@@ -258,7 +268,7 @@ class Fitting:
                 self.say(f"rewriting the best program, round {number + 1}")
                 reasoner = Reasoner(self.components, preload=False)
                 program = making.improved(reasoner, candidate, wrong, number, self.settings.seed)
-                append_line(self.job.folder / REPLIES, Reply(request, program))
+                append_line(self.tried / REPLIES, Reply(request, program))
             if not program:
                 break
             bits = candidate.bits + making.REWRITTEN_BITS
@@ -286,8 +296,8 @@ class Fitting:
         old, new = before.kept[0], after.kept[0]
         if (old.program, old.thresholds) == (new.program, new.thresholds):
             return Comparison(True, f"the same program, fitted to {len(self.labels)} labels")
-        self._run([old.candidate], math.inf)
-        said = self.outcomes.answers(old.candidate.id, self.labels)
+        self._run([old], math.inf)
+        said = self.outcomes.answers(old.id, self.labels)
         was = [
             float(label.is_right(answer)) for label, answer in zip(self.labels, said, strict=True)
         ]
@@ -321,7 +331,7 @@ class Fitting:
         return self._gather(_distinct([*evidence.candidates, *self._run(candidates)]))
 
     def _replies(self) -> dict[str, str]:
-        read = read_lines(self.job.folder / REPLIES, Reply, "a reply")
+        read = read_lines(self.tried / REPLIES, Reply, "a reply")
         return {reply.request: reply.program for reply in read}
 
     def _kept(self, evidence: Evidence) -> tuple[KeptProgram, ...]:
@@ -339,26 +349,26 @@ class Fitting:
             else:
                 assert hypothesis.rule is not None
                 program = rule_program(hypothesis.rule, evidence.measures, [*returned.values()])
-                thresholds = self.measuring[hypothesis.level].thresholds
+                level = hypothesis.level
+                thresholds = self.measuring[level].thresholds if level else {}
                 candidate = Candidate(program, thresholds, origin="rule found from labels")
-            kept.append(
-                KeptProgram(
-                    candidate.program, dict(candidate.thresholds), round(float(votes), 4),
-                    candidate.origin,
-                )
-            )  # fmt: skip
+            kept.append(KeptProgram(**vars(candidate), votes=round(float(votes), 4)))
         return tuple(kept)
 
     def _judged(self, evidence: Evidence, judged: OutOfFold) -> tuple[JudgedCase, ...]:
-        columns = judged.answers, judged.right, judged.confidence, judged.agreeing
+        columns = judged.answers, judged.chosen, judged.right, judged.confidence, judged.agreeing
         found = []
-        for label, answer, right, *shares in zip(self.labels, *columns, strict=True):
-            known = 0 <= answer < len(evidence.names)
-            words = evidence.names[answer] if known else "none" if answer == -1 else "another"
-            confidence, agreeing = (round(float(share), 4) for share in shares)
-            found.append(
-                JudgedCase(label.name, label.words, words, bool(right), confidence, agreeing)
-            )
+        for label, number, chosen, right, *shares in zip(self.labels, *columns, strict=True):
+            known = 0 <= number < len(evidence.words)
+            words = evidence.words[number] if known else "none" if number == -1 else "another"
+            if chosen >= 0 and number != -1:
+                (answer,) = self.outcomes.answers(evidence.candidates[chosen].id, [label])
+                words = words_of(answer, label) if answer else "none"
+            case = JudgedCase(
+                label.case, label.name, label.words, words, bool(right),
+                *(round(float(share), 4) for share in shares),
+            )  # fmt: skip
+            found.append(case)
         return tuple(found)
 
     def _remarks(

@@ -1,8 +1,8 @@
 """A job's folder: labels, what was tried, the program that is kept, and what is promised.
 
 - ``labels.jsonl``: the labels (:mod:`viper.jobs.cases`)
-- ``replies.jsonl``, ``outcomes.jsonl``: what the writer wrote and candidates answered, so that no
-  request and no run is repeated
+- ``tried-…/``: for each profile and version, ``replies.jsonl`` and ``outcomes.jsonl``: what the
+  writer wrote and candidates answered, so that no request and no run is repeated
 - ``program.py``: the program as a script (:mod:`viper.profiles.exported`)
 - ``profile.toml``: the profile with the program's thresholds
 - ``report.html``, ``example.html``: the figures, and one case step by step
@@ -14,23 +14,27 @@ in the sandbox, and its profile names no backend but shipped ones, unless the us
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 
 from viper.errors import UsageError
 from viper.evaluate.intervals import Estimate
-from viper.evaluate.runs.manifest import PACKAGES
+from viper.evaluate.runs.manifest import PACKAGES, decisive_tables
 from viper.evaluate.sample_result import Prediction
 from viper.jobs.candidates import Candidate
 from viper.jobs.cases import Label, latest, same_answer
 from viper.jobs.choice import Risk, signs
 from viper.jobs.likeness import Likeness
+from viper.profiles.exported import public_document
+from viper.profiles.wiring import Profile
 from viper.record import RecordError, record_from_json
+from viper.schema import to_json
 from viper.storage.files import WriterLock, file_errors
-from viper.storage.json_lines import append_line, read_lines
+from viper.storage.json_lines import append_line, dumps, read_lines
 from viper.strategies.confidence import probability
 
 LOCK = ".lock"
@@ -38,7 +42,7 @@ JOB, PROGRAM, LABELS, REPLIES = "job.json", "program.py", "labels.jsonl", "repli
 PROFILE, REPORT, EXAMPLE = "profile.toml", "report.html", "example.html"
 
 # Version of the folder's files.
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -61,22 +65,14 @@ class FitSettings:
 
 
 @dataclass(frozen=True)
-class KeptProgram:
+class KeptProgram(Candidate):
     """A program whose answers are compared with those of the others.
 
     Attributes:
         votes: its weight in the comparison, 1 for the best.
     """
 
-    program: str
-    thresholds: Mapping[str, float]
-    votes: float
-    origin: str
-
-    @property
-    def candidate(self) -> Candidate:
-        """Return the program as a candidate, by which its outcomes are kept."""
-        return Candidate(self.program, self.thresholds)
+    votes: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -84,9 +80,12 @@ class JudgedCase:
     """A labelled case and the answer to it by a choice that did not know its label.
 
     Attributes:
+        case: its id.
+        answer: the answer in words; a box as ``x0,y0,x1,y1``; "none" if there was none.
         agreeing: how far the programs agreed that were kept then, in [0, 1].
     """
 
+    case: str
     name: str
     label: str
     answer: str
@@ -152,6 +151,9 @@ class Job:
         strange = folder.exists() and not (folder / LABELS).is_file()
         if strange and (not folder.is_dir() or {each.name for each in folder.iterdir()} - {LOCK}):
             raise UsageError(f"{folder}: there already, and no job; choose another --out")
+        link = next((each for each in folder.rglob("*") if each.is_symlink()), None)
+        if link is not None:
+            raise UsageError(f"{link}: is a link, which no job has")
         with file_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
@@ -167,17 +169,35 @@ class Job:
         """Return the labels that count."""
         return latest(read_lines(self.folder / LABELS, Label, "a label"))
 
+    def tried(self, profile: Profile) -> Path:
+        """Return the folder for what is tried with a profile, which is made."""
+        document = public_document(to_json(profile.document))
+        facts = version(PACKAGES["viper"]), decisive_tables(document)
+        mark = hashlib.blake2b(dumps(facts).encode(), digest_size=4).hexdigest()
+        path = self.folder / f"tried-{mark}"
+        with file_errors(path):
+            path.mkdir(exist_ok=True)
+        return path
+
     def add(self, labels: Sequence[Label]) -> int:
         """Keep labels that say something new; return their number."""
         known = {label.case: label for label in self.labels()}
         fresh = [
             label
             for label in labels
-            if label.case not in known or known[label.case].answer != label.answer
+            if label.case not in known or dumps(known[label.case].answer) != dumps(label.answer)
         ]
         for label in fresh:
             append_line(self.folder / LABELS, label)
         return len(fresh)
+
+
+def for_jobs(profile: Profile) -> Profile:
+    """Return a profile that takes answers of any kind: the labels say which one is right, and not
+    the words of the question.
+    """
+    run = replace(profile.document.run, on_misfit="ask")
+    return replace(profile, document=replace(profile.document, run=run))
 
 
 def read_job(folder: Path) -> JobRecord:
@@ -203,6 +223,9 @@ def read_job(folder: Path) -> JobRecord:
                 f"{folder}: written by viper {values['viper']} in format {written}; this version "
                 f"reads {FORMAT}. Its labels stay: viper fit --out {folder} fits them again"
             )
-        return record_from_json(JobRecord, values)
+        record = record_from_json(JobRecord, values)
+        if not record.kept or any(each.votes <= 0 for each in record.kept):
+            raise ValueError("no program with a weight above 0")
+        return record
     except (RecordError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UsageError(f"{path}: no record of viper fit ({str(error)[:100]})") from None

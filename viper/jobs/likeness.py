@@ -57,7 +57,8 @@ def representatives(paths: Sequence[Path], count: int, seed: int) -> list[Path]:
     from scipy.cluster.vq import kmeans2
 
     features = np.array([pixel_features(media_from(path)) for path in paths])
-    means, _ = kmeans2(features, min(count, len(paths)), minit="++", seed=seed)
+    clusters = min(count, len(np.unique(features, axis=0)))
+    means, _ = kmeans2(features, clusters, minit="++", seed=seed)
     distances = ((features[:, None] - means[None]) ** 2).sum(2)
     chosen = list(dict.fromkeys(distances.argmin(0).tolist()))
     # clusters of equal pictures name one of them twice

@@ -28,6 +28,9 @@ from viper.strategies.base import Components
 
 OUTCOMES = "outcomes.jsonl"
 
+# Failures of machines and networks, not of programs: the next session tries again.
+_PASSING = {"model", "memory_full", "media", "internal", "store", "sandbox_host", "cancelled"}
+
 # Cases under way at once: enough for batches of the models.
 _IN_FLIGHT = 8
 
@@ -51,7 +54,8 @@ class Outcomes:
     def __init__(self, folder: Path) -> None:
         path = folder / OUTCOMES
         read = read_lines(path, Outcome, "an outcome")
-        self._by_key = {(each.candidate, each.case): each for each in read}
+        kept = (each for each in read if each.failure not in _PASSING)
+        self._by_key = {(each.candidate, each.case): each for each in kept}
         with file_errors(path):
             self._file = path.open("a", encoding="ascii")
         self._file.write("\n")  # ends a line that a killed process left half

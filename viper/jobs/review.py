@@ -22,7 +22,7 @@ from viper.evaluate.sample_result import Prediction
 from viper.jobs.cases import Label, with_answer, words_of
 from viper.jobs.choice import calibrated, signs
 from viper.jobs.fitting import fit
-from viper.jobs.job import Job, JobRecord
+from viper.jobs.job import Job, JobRecord, for_jobs
 from viper.jobs.outcomes import Outcomes, run_candidates
 from viper.profiles.wiring import Profile
 from viper.schema import Query
@@ -123,7 +123,12 @@ class Review:
         Labelled cases count as they are, others by a confidence that learned from them.
         """
         known = self.known()
-        judged = [(signs(case.agreeing), case.right) for case in self.record.judged]
+        here = known.keys() & {case.label.case for case in self.cases}
+        judged = [
+            (signs(each.agreeing), each.right)
+            for each in self.record.judged
+            if each.case not in here
+        ]
         sure, open_cases = 0, []
         for case in self.cases:
             if (label := known.get(case.label.case)) is None:
@@ -172,14 +177,21 @@ def review_of(
     """Run the kept programs on a folder and return its review.
 
     Raises:
-        UsageError: no such folder, or nothing in it.
+        UsageError: no such folder, nothing in it, or a job that asks more than one question.
     """
+    if record.kind == "images" or len({label.query for label in job.labels()}) > 1:
+        raise UsageError(
+            f"{job.folder}: a review asks one question about one picture or clip at a time, and "
+            "this job asks several, or about several pictures"
+        )
     query = Query(record.query, record.task, options=record.options)
     labels = [
         Label.of(sample)
         for sample in folder_samples(folder, query, "").samples
         if (sample.media == "video") == (record.kind == "video")
     ]
+    if not labels:
+        raise UsageError(f"{folder}: holds no {record.kind} to label")
     return Review(job, record, profile, answered(job, record, profile, labels, progress))
 
 
@@ -187,13 +199,13 @@ def answered(
     job: Job, record: JobRecord, profile: Profile, labels: Sequence[Label], progress: ProgressBar
 ) -> list[Case]:
     """Return cases with the answers of the job, those worth a label first."""
-    components, outcomes = profile.components(), Outcomes(job.folder)
-    candidates = [kept.candidate for kept in record.kept]
+    profile = for_jobs(profile)
+    components, outcomes = profile.components(), Outcomes(job.tried(profile))
     try:
-        run_candidates(components, candidates, labels, outcomes, progress)
+        run_candidates(components, record.kept, labels, outcomes, progress)
         cases = []
         for label in labels:
-            found = [outcomes.answers(each.id, [label])[0] for each in candidates]
+            found = [outcomes.answers(each.id, [label])[0] for each in record.kept]
             share = record.agreement(found)
             cases.append(Case(label, found[0], round(share, 4), record.confidence(share)))
     finally:

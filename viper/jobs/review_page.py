@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from viper.errors import StoreError, UsageError
+from viper.errors import MediaError, StoreError, UsageError
 from viper.evaluate.campaign import ProgressBar
 from viper.evaluate.reports.page import rendered_page
 from viper.jobs.review import Review
@@ -59,12 +59,15 @@ def _static(name: str) -> tuple[str, str] | None:
 def _page(review: Review, request: Request, refused: str = "", status: int = 200) -> Response:
     case = review.next()
     pictures = []
-    if case is not None:
-        media = media_from(case.label.media)
-        if media.video is not None:
-            step = max(1, len(media.video) // _FRAMES)
-            media = media_from(list(media.video[::step][:_FRAMES]))
-        pictures = [*embedded(media, _MOST_PICTURE).values()]
+    try:
+        if case is not None:
+            media = media_from(case.label.media)
+            if media.video is not None:
+                step = max(1, len(media.video) // _FRAMES)
+                media = media_from(list(media.video[::step][:_FRAMES]))
+            pictures = [*embedded(media, _MOST_PICTURE).values()]
+    except MediaError as error:
+        refused = f"{error}; skip it"
     labelled = len(review.known().keys() & {each.label.case for each in review.cases})
     page = rendered_page(
         "review.html",

@@ -219,7 +219,8 @@ def rule_program(rule: Rule, measures: Sequence[Measure], answers: Sequence[Any]
     """
     used = [measures[i] for i in (*(test.measure for test in rule.tests), *rule.sums)]
     if rule.sums:
-        return _program(used, f"    return {' + '.join(measure.code for measure in used)}")
+        # as a text: a choice would take a number for the place of an option
+        return _program(used, f"    return str({' + '.join(measure.code for measure in used)})")
     lines = []
     for test, measure in zip(rule.tests, used, strict=True):
         lines.append(f"    if {measure.code} {'>=' if test.above else '<'} {test.limit:g}:")

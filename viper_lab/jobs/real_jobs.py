@@ -46,18 +46,17 @@ _JOBS: Mapping[str, tuple[Sequence[str], str, Callable[[Counts], str]]] = {
 }  # fmt: skip
 
 
-def profile_of(data: PhotographJob) -> Profile:
-    """Return the profile of the data's detector, with the embedded writer."""
-    photos, embedded = data.profile(), load_profile("embedded")
-    models = {"llm": embedded.document.models["llm"]}
-    style = embedded.document.run.prompt_style
-    run = replace(photos.document.run, checks=False, prompt_style=style)
-    return replace(photos, document=replace(photos.document, models=models, run=run))
+def with_embedded_writer(profile: Profile) -> Profile:
+    """Return a profile whose programs the embedded writer writes."""
+    embedded, own = load_profile("embedded").document, profile.document
+    run = replace(own.run, checks=False, prompt_style=embedded.run.prompt_style)
+    document = replace(own, models={"llm": embedded.models["llm"]}, run=run)
+    return replace(profile, document=document)
 
 
 def real_jobs(data: PhotographJob) -> list[StudyJob]:
     """Return the jobs; two thirds of each class at most are drawn as labels."""
-    profile = profile_of(data)
+    profile = with_embedded_writer(data.profile())
     return [StudyJob(name, "real", profile, _drawing(data, *what)) for name, what in _JOBS.items()]
 
 

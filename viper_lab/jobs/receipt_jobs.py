@@ -20,6 +20,7 @@ from viper.api.written import amounts_in, typed
 from viper.jobs.cases import Label
 from viper.models.vision.roles import TextLine
 from viper.profiles import load_profile
+from viper_lab.jobs.real_jobs import with_embedded_writer
 from viper_lab.jobs.study import StudyJob, part_of, save_png
 from viper_lab.photographs.job import PhotographJob
 from viper_lab.photographs.receipts import PART, printed_lines, with_wrong
@@ -30,12 +31,8 @@ _LARGE = 30.0
 
 def receipt_jobs(data: PhotographJob) -> list[StudyJob]:
     """Return the jobs; the embedded writer knows no routine that reads."""
-    photos, embedded = load_profile("photo-lite").with_ocr_alone(), load_profile("embedded")
-    run = replace(
-        photos.document.run, checks=False, prompt_style=embedded.document.run.prompt_style
-    )
-    document = replace(photos.document, models={"llm": embedded.document.models["llm"]}, run=run)
-    profile, drawn = replace(photos, document=document), partial(_draw, data)
+    profile = with_embedded_writer(load_profile("photo-lite").with_ocr_alone())
+    drawn = partial(_draw, data)
     return [
         StudyJob("total", "real", profile, partial(drawn, "is the total right?", _is_right)),
         StudyJob("large", "real", profile, partial(drawn, "was it expensive?", _is_large)),

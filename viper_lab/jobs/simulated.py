@@ -26,7 +26,7 @@ from viper.jobs.cases import Label
 from viper.jobs.choice import agreement, kept_of, out_of_fold
 from viper.jobs.evidence import Evidence, gather
 from viper.jobs.fitting import Fitting
-from viper.jobs.job import FitSettings, Job
+from viper.jobs.job import FitSettings, Job, for_jobs
 from viper.jobs.outcomes import Outcomes
 from viper.models.media import media_from
 from viper.storage.json_lines import append_line, read_lines
@@ -93,10 +93,11 @@ def simulate(job: StudyJob, seed: int, out: Path, known: dict[Any, Simulated]) -
     todo = [split for split in range(SPLITS) if (job.name, seed, split) not in known]
     if not todo or not folder.is_dir():
         return
-    with Job(folder) as opened, closing(job.profile.components()) as components:
+    with Job(folder) as opened, closing(for_jobs(job.profile).components()) as components:
         labels = opened.labels()
-        outcomes = Outcomes(folder)
-        fitting = Fitting(opened, components, labels, FitSettings(seed=seed), outcomes,
+        tried = opened.tried(for_jobs(job.profile))
+        outcomes = Outcomes(tried)
+        fitting = Fitting(tried, components, labels, FitSettings(seed=seed), outcomes,
                           lambda text: None, SILENT)  # fmt: skip
         evidence = fitting.evidence()
         surest = [_weakest(components, label) for label in labels]

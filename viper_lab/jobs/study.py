@@ -23,7 +23,7 @@ from viper.jobs.cases import Label
 from viper.jobs.choice import baselines, upper_bound
 from viper.jobs.evidence import embeddings, gather
 from viper.jobs.fitting import Reply, fit
-from viper.jobs.job import REPLIES, FitSettings, Job, JobRecord
+from viper.jobs.job import REPLIES, FitSettings, Job, JobRecord, for_jobs
 from viper.jobs.outcomes import Outcomes, run_candidates
 from viper.profiles.wiring import Profile
 from viper.storage.json_lines import append_line, read_lines
@@ -133,10 +133,11 @@ def measure_job(
             opened.add(labels[:size])
             settings = FitSettings(risk=risk, seed=seed)
             record, _ = fit(opened, job.profile, settings, lambda text: None, SILENT)
+            tried = opened.tried(for_jobs(job.profile))
         seconds = time.monotonic() - started
         test = job.draw("test", 0, tests)
-        with closing(job.profile.components()) as components:
-            row = judged(job, record, components, folder, labels[:size], test, seed, seconds)
+        with closing(for_jobs(job.profile).components()) as components:
+            row = judged(job, record, components, tried, labels[:size], test, seed, seconds)
         append_line(out / ROWS, row)
         yield row
 
@@ -145,19 +146,19 @@ def judged(
     job: StudyJob,
     record: JobRecord,
     components: Components,
-    folder: Path,
+    tried: Path,
     labels: Sequence[Label],
     test: Sequence[Label],
     seed: int,
     seconds: float,
 ) -> Row:
     """Judge a fitted job on test cases."""
-    outcomes, promise = Outcomes(folder), record.promise
+    outcomes, promise = Outcomes(tried), record.promise
     assert promise is not None
-    replies = read_lines(folder / REPLIES, Reply, "a reply")
+    replies = read_lines(tried / REPLIES, Reply, "a reply")
     programs = [normal_form(reply.program) for reply in replies]
     first = Candidate(next((program for program in programs if program), ""))
-    kept = [each.candidate for each in record.kept]
+    kept = record.kept
     run_candidates(components, [*kept, first], test, outcomes, SILENT)
 
     def right(candidate: Candidate) -> tuple[bool, ...]:

@@ -95,7 +95,7 @@ def test_review_and_audit_are_judged_where_they_can_matter() -> None:
 def _evidence(classes: Any, values: Any) -> Evidence:
     nothing = np.zeros((0, len(classes)))
     return Evidence([str(i) for i in range(len(classes))], [], nothing.astype(int),
-                    nothing.astype(bool), ["no", "yes"], classes, [Measure("m")],
+                    nothing.astype(bool), ["no", "yes"], 2, classes, [Measure("m")],
                     values[None, :, None], values[:, None])  # fmt: skip
 
 

@@ -384,7 +384,7 @@ class Fitting:
             remarks.append(
                 f"a risk of {self.settings.risk:g} is not certifiable and needs at least "
                 f"{promise.more} more labels; with 90 % confidence at most {promise.bound:.0%} of "
-                f"the surest {promise.answered:.0%} of answers are wrong"
+                "all answers are wrong, and none is withheld"
             )
         return tuple(remarks)
 

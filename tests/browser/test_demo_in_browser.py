@@ -312,6 +312,21 @@ def test_two_visitors_at_once(tab: Tab, served: ServedDemo, picture: Path) -> No
     status(first, "stopped after")
     assert first.locator(".viper-answer").count() == 0
     served.llm.asked.clear()
+    served.llm.released.clear()
+
+
+def test_what_is_asked_during_a_question_is_asked_after_it(tab: Tab, served: ServedDemo) -> None:
+    found = drawn(tab, served.address)
+    ask(found, "slow: how many cubes?")
+    assert served.llm.asked.wait(30)
+    status(found, "writing a program")
+    ask(found, "how many cubes?")
+    served.llm.released.set()
+    found.frame_locator("iframe").get_by_role(
+        "heading", name="how many cubes?", exact=True
+    ).wait_for()
+    served.llm.asked.clear()
+    served.llm.released.clear()
 
 
 def test_what_cannot_be_read_is_said_in_one_line(

@@ -211,6 +211,8 @@ class DemoPage:
                 [session, self.query, self.options, self.like, profile, self.strategy],
                 asking,
                 concurrency_limit=AT_ONCE,
+                # What is asked before the last answer's page is complete is asked after it.
+                trigger_mode="always_last",
                 **hidden,
             )
             self.stop_button.click(

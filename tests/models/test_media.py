@@ -16,6 +16,7 @@ from PIL import Image
 import viper
 from viper.errors import MediaError
 from viper.models import media_files
+from viper.models.decoding import decode
 from viper.models.media import load_media, media_from
 from viper.models.media_files import MAX_FRAMES, opened, rgb
 
@@ -85,9 +86,9 @@ def test_a_video_is_recognised_by_its_content(tmp_path: Path) -> None:
 
 def test_a_long_video_is_sampled_evenly(tmp_path: Path) -> None:
     media = load_media([write_video(tmp_path / "clip.mp4", 300)])
-    steps = np.diff(media.frame_indices)
-    assert MAX_FRAMES // 2 <= len(media.frame_indices) <= MAX_FRAMES
-    assert set(steps) == {8} and media.frame_indices[-1] >= 290
+    frames = np.array(media.times) * 8
+    assert MAX_FRAMES // 2 <= len(frames) <= MAX_FRAMES and media.seconds == 37.5
+    assert np.allclose(np.diff(frames), 8) and frames[-1] >= 290
 
 
 @pytest.mark.parametrize(
@@ -126,6 +127,7 @@ def test_a_huge_picture_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
 def test_a_video_without_frames_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_video(tmp_path / "x.mp4", 2)
     monkeypatch.setattr(media_files, "MAX_DECODED_FRAMES", 0)
+    monkeypatch.setattr(media_files, "MAX_FRAMES", 0)
     with pytest.raises(MediaError, match="no frames"), opened(tmp_path / "x.mp4", 1, False) as file:
         file.decode(file)
 
@@ -312,3 +314,35 @@ def test_tensors_of_floats_lie_between_0_and_1(values: list[float]) -> None:
     torch = pytest.importorskip("torch")
     with pytest.raises(MediaError, match="expected values from 0 to 1"):
         media_from(torch.tensor(values).expand(3, 4, len(values)))
+
+
+def shown_at(path: Path, *times: float) -> tuple[list[float], list[int]]:
+    """Return the times of the frames that are shown then, and the numbers of these frames."""
+    decoded = decode(path, times=times)
+    return list(decoded.times), [round(frame.mean()) for frame in decoded.pixels]
+
+
+def test_frames_are_read_by_their_time(tmp_path: Path) -> None:
+    path = tmp_path / "clip.mp4"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("mpeg4", rate=8)
+        stream.width, stream.height, stream.pix_fmt, stream.gop_size = 64, 48, "yuv420p", 20
+        for index in range(240):
+            pixels = np.full((48, 64, 3), index, np.uint8)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
+        container.mux(stream.encode())
+    times, numbers = shown_at(path, 0, 0.2, 3.99, 21, 21.01, 29.9, 500)
+    assert times == [0, 0.125, 3.875, 21, 29.875]  # each once
+    assert np.allclose(numbers, np.array(times) * 8, atol=6)
+
+
+def test_of_a_very_long_video_frames_of_all_its_length_are_sought(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_video(tmp_path / "clip.mp4", 3_000)
+    monkeypatch.setattr(media_files, "MAX_DECODED_FRAMES", 2_000)
+    with opened(path, 1, False) as file:
+        pixels = file.decode(file)
+    assert len(pixels) == MAX_FRAMES and not file.notes and file.seconds == 375
+    assert file.times[0] < 6 and file.times[-1] > 365
+    assert np.diff(file.times).max() < 9  # 64 of 375 s, each moved by up to 12 frames

@@ -147,12 +147,12 @@ def test_captions_are_of_one_frame_a_second_of_a_file(bench: Bench, tmp_path: Pa
 
 
 def test_captions_are_bounded_and_follow_the_frames_that_were_kept(bench: Bench) -> None:
-    video, kept = clip(*range(10)), (0, 50, 100, 150, 200, 250, 300, 350, 400, 450)
-    every = Media(video=video, names=("x",), frame_indices=kept, frame_rate=50.0)
+    every = Media(video=clip(*range(10)), names=("x",), times=tuple(range(10)))
     assert captioned_frames(bench, every) == list(range(10))
-    assert captioned_frames(bench, replace(every, frame_rate=100.0)) == [0, 2, 4, 6, 8]
+    halves = tuple(number / 2 for number in range(10))
+    assert captioned_frames(bench, replace(every, times=halves)) == [0, 2, 4, 6, 8]
     long = clip(*[0] * 400)
-    hours = Media(video=long, names=("x",), frame_indices=tuple(range(400)), frame_rate=0.1)
+    hours = Media(video=long, names=("x",), times=tuple(range(0, 4_000, 10)))
     numbers = captioned_frames(bench, hours)
     assert len(numbers) == MOST_CAPTIONS and (numbers[0], numbers[-1]) == (0, 399)
 

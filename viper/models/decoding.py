@@ -21,7 +21,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -110,25 +110,29 @@ class Decoded:
 
     Attributes:
         pixels: ``uint8 [H, W, 3]`` RGB of a picture, ``uint8 [T, H, W, 3]`` of a video.
-        indices: for a video, the index in the file of each kept frame.
+        times: for a video, seconds from its start to each kept frame.
+        seconds: length of a video; 0 if the file does not say.
         notes: what the file holds and was not read, in words.
-        rate: frames per second of a video, on average; 0 if the file does not say.
         pages: number of pages of a PDF, 1 for other files.
     """
 
     pixels: np.ndarray[Any, Any]
-    indices: tuple[int, ...] = ()
+    times: tuple[float, ...] = ()
+    seconds: float = 0.0
     notes: tuple[str, ...] = ()
-    rate: float = 0.0
     pages: int = 1
 
 
-def decode(path: Path, page: int = 1, picture: bool = False) -> Decoded:
+def decode(
+    path: Path, page: int = 1, picture: bool = False, times: Sequence[float] = ()
+) -> Decoded:
     """Decode a file in a worker.
 
     Args:
         page: of a file with several, from 1.
         picture: refuse videos.
+        times: rising seconds from the start of a video; each frame that a player shows then is kept
+            once. By default some are kept that are spread over the video.
 
     Raises:
         MediaError: no picture or video, damaged, too large, or it takes too long.
@@ -138,7 +142,7 @@ def decode(path: Path, page: int = 1, picture: bool = False) -> Decoded:
     with limited() as limits:
         worker = _WORKERS.take()
         try:
-            with worker.reserved(path, page, picture, limits):
+            with worker.reserved(path, page, picture, times, limits):
                 decoded = worker.result()
         except MediaError:
             _WORKERS.put(worker)
@@ -168,11 +172,13 @@ class _Worker:
         self._limits = Limited()
 
     @contextmanager
-    def reserved(self, path: Path, page: int, picture: bool, limits: Limited) -> Iterator[None]:
+    def reserved(
+        self, path: Path, page: int, picture: bool, times: Sequence[float], limits: Limited
+    ) -> Iterator[None]:
         """Ask for a file, and hold its pixels until the end of the block."""
         self._path, self._limits = path, limits
         send(self.channel, {"path": str(path), "cwd": str(Path.cwd()), "page": page,
-                             "picture": picture})  # fmt: skip
+                             "picture": picture, "times": list(times)})  # fmt: skip
         pixels = int(self._receive()[0]["pixels"])
         if pixels > limits.pixels:
             raise self._too_much(pixels)
@@ -189,7 +195,7 @@ class _Worker:
             flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)  # one call, not one a page
             memory = mmap.mmap(file.fileno(), int(np.prod(shape)), flags)
         pixels = np.frombuffer(memory, np.uint8).reshape(shape)
-        told = tuple(reply["indices"]), tuple(reply["notes"]), reply["rate"], reply["pages"]
+        told = tuple(reply["times"]), reply["seconds"], tuple(reply["notes"]), reply["pages"]
         return Decoded(pixels, *told)
 
     def _receive(self) -> tuple[dict[str, Any], list[int]]:

@@ -49,23 +49,23 @@ class Media:
         images: the pictures, ``uint8 [H, W, 3]`` RGB each; empty for a video.
         video: ``uint8 [T, H, W, 3]`` RGB, or None.
         names: file names or labels, for messages and traces.
-        frame_indices: for a video, the index in the file of each kept frame.
+        times: seconds from the start of the video's file to each kept frame; empty if unknown.
+        seconds: length of the video's file; 0 if unknown.
         edits: edited pictures and outlines from runs of the query.
         lines: text that a run read, by picture; see :func:`viper.tools.knowledge_tools.text_lines`.
         paths: files that they were read from.
         notes: what these files hold and was not read, in words.
-        frame_rate: frames per second of the video's file, on average; 0 if unknown.
     """
 
     images: tuple[Pixels, ...] = ()
     video: Pixels | None = None
     names: tuple[str, ...] = ()
-    frame_indices: tuple[int, ...] = ()
+    times: tuple[float, ...] = ()
+    seconds: float = 0.0
     edits: Edits = field(default_factory=Edits, repr=False)
     lines: dict[str, list[TextLine]] = field(default_factory=dict, repr=False)
     paths: tuple[Path, ...] = field(default=(), repr=False)
     notes: tuple[str, ...] = ()
-    frame_rate: float = 0.0
     _hashes: dict[str, str] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
@@ -180,7 +180,7 @@ def media_from(source: Any, page: int | None = None) -> Media:
             return replace(load_media([path]), paths=())
     if len(items) == 1 and isinstance(items[0], np.ndarray) and items[0].ndim == 4:
         frames = _checked(items[0], "array")
-        return Media(video=frames, names=("array",), frame_indices=tuple(range(len(frames))))
+        return Media(video=frames, names=("array",))
     images = tuple(map(_image_of, items))
     return Media(images, names=tuple(f"image{i}" for i in range(len(images))))
 
@@ -277,9 +277,9 @@ def _load_file(path: Path, page: int | None) -> Media:
     return Media(
         video=decoded.pixels,
         names=(path.name,),
-        frame_indices=decoded.indices,
+        times=decoded.times,
+        seconds=decoded.seconds,
         notes=decoded.notes,
-        frame_rate=decoded.rate,
     )
 
 

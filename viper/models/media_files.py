@@ -20,7 +20,7 @@ import socket
 import struct
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -48,9 +48,13 @@ MAX_FRAMES = 64
 # down further, and :data:`MAX_FRAMES` full frames would take gigabytes.
 MAX_FRAME_SIDE = 960
 
-# Maximum number of frames decoded to select evenly spread ones: ten minutes at 30 frames a second.
-# Longer videos are cut there, because decoding takes the time.
+# Maximum number of frames decoded one after the other: ten minutes at 30 frames a second. Of longer
+# videos only frames that need no others are decoded, each sought, because decoding takes time.
 MAX_DECODED_FRAMES = 20_000
+
+# Seconds that are decoded rather than passed over by seeking: most files have a frame that needs no
+# other every 2 to 10 seconds, and seeking goes back to one.
+_SEEK_S = 4.0
 
 
 # A longer gap between frames is taken for a break in the video's clock, not for a still scene.
@@ -101,24 +105,27 @@ class OpenedFile:
     Attributes:
         pixels: most pixels that are decoded and kept.
         decode: returns them, ``uint8 [H, W, 3]`` or ``[T, H, W, 3]``; fills the other attributes.
-        indices, notes, rate, pages: as of :class:`viper.models.decoding.Decoded`.
+        times, seconds, notes, pages: as of :class:`viper.models.decoding.Decoded`.
     """
 
     pixels: int
     decode: Callable[[OpenedFile], Pixels]
-    indices: list[int] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
-    rate: float = 0.0
     pages: int = 1
 
 
 @contextmanager
-def opened(path: Path, page: int, picture: bool) -> Iterator[OpenedFile]:
+def opened(
+    path: Path, page: int, picture: bool, times: Sequence[float] = ()
+) -> Iterator[OpenedFile]:
     """Open a picture or video in a worker, and read no more than its size.
 
     Args:
         page: of files with several pages, from 1.
         picture: refuse videos.
+        times: seconds from the start of a video of which a frame each is read, rising.
 
     Raises:
         MediaError: from here and from the block, as for :func:`media_from`.
@@ -160,7 +167,7 @@ def opened(path: Path, page: int, picture: bool) -> Iterator[OpenedFile]:
                     )
                 codec = container.streams.video[0].codec_context
                 kept = _kept(codec.width, codec.height)
-                yield OpenedFile(kept, partial(_decode_video, container, path))
+                yield OpenedFile(kept, partial(_decode_video, container, path, times))
 
 
 @contextmanager
@@ -292,11 +299,12 @@ def _strip_rgb(image: Any, top: float) -> Pixels:
 def _decode_animation(image: Any, file: OpenedFile) -> Pixels:
     """Return the kept frames of an animated picture."""
 
-    def frames() -> Iterator[tuple[int, Callable[[], Pixels]]]:
+    def frames() -> Iterator[tuple[int, float, Callable[[], Pixels]]]:
         with suppress(EOFError):
             for number in itertools.count():
                 image.seek(number)
-                yield number, frame
+                yield number, file.seconds, frame
+                file.seconds += image.info.get("duration", 0) / 1e3
 
     def frame() -> Pixels:
         shown = image.copy()
@@ -306,70 +314,126 @@ def _decode_animation(image: Any, file: OpenedFile) -> Pixels:
     return _spread(frames(), file)
 
 
-def _decode_video(container: Any, path: Path, file: OpenedFile) -> Pixels:
-    """Return the kept frames of a video, turned as a player shows them."""
+def _decode_video(container: Any, path: Path, times: Sequence[float], file: OpenedFile) -> Pixels:
+    """Return the kept frames of a video, turned as a player shows them: those shown at ``times``,
+    else some that are spread over its length.
+    """
+    stream = container.streams.video[0]
+    rate = float(stream.average_rate or 0) or 1.0
+    file.seconds = (container.duration or 0) / 1e6  # as the header has it, in microseconds
+    if is_long := not times and file.seconds * rate > MAX_DECODED_FRAMES:
+        times = ((np.arange(MAX_FRAMES) + 0.5) / MAX_FRAMES * file.seconds).tolist()
 
-    file.rate = float(container.streams.video[0].average_rate or 0)
-    rate = file.rate or 1.0
-
-    def frames() -> Iterator[tuple[int, Callable[[], Pixels]]]:
+    def frames() -> Iterator[tuple[int, float, Callable[[], Pixels]]]:
         count, end, position = 0, 0.0, 0.0
         try:
             for frame in container.decode(video=0):
                 time = end + 1 / rate if frame.time is None else frame.time
                 position += min(max(time - end, 0.0), _MAX_GAP_S) * rate if count else 0
                 count, end = count + 1, time
-                yield round(position), partial(pixels_of, frame)
-            whole = (container.duration or 0) / 1e6  # as the header has it, in microseconds
+                yield round(position), position / rate, partial(_shown, frame)
             # A soundtrack may be longer; pictures alone end a few frames early at most.
             is_alone = len(container.streams) == 1
-            slack = max(3 / rate, whole / 20) if is_alone else max(1.0, whole / 10)
-            if end < whole - slack:
-                file.notes.append(f"{path.name} is cut: {end:.1f} of {whole:.1f} s are there")
+            slack = max(3 / rate, file.seconds / 20) if is_alone else max(1.0, file.seconds / 10)
+            if end < file.seconds - slack:
+                there = f"{end:.1f} of {file.seconds:.1f} s are there"
+                file.notes.append(f"{path.name} is cut: {there}")
         except av.error.FFmpegError:
             if not count:
                 raise
             file.notes.append(f"{path.name} is damaged; what follows frame {count} is not read")
+        file.seconds = max(file.seconds, position / rate)
 
-    def pixels_of(frame: Any) -> Pixels:
-        scale = min(1.0, MAX_FRAME_SIDE / max(frame.width, frame.height, 1))
-        size = (max(1, round(frame.width * scale)), max(1, round(frame.height * scale)))
-        pixels = frame.to_ndarray(format="rgb24", width=size[0], height=size[1])
-        return np.rot90(pixels, round(frame.rotation / 90) % 4)
-
-    pixels = _spread(frames(), file)
+    if times:
+        found = [(time, _shown(frame)) for time, frame in _frames_at(container, times, is_long)]
+        kept = [(time, pixels) for time, pixels in found if pixels.shape == found[0][1].shape]
+        file.times.extend(time for time, _ in kept)
+        pixels = _stacked([pixels for _, pixels in kept])
+    else:
+        pixels = _spread(frames(), file)
     if not len(pixels):
         raise MediaError(f"{path}: the video has no frames")
     return pixels
 
 
-def _spread(frames: Iterator[tuple[int, Callable[[], Pixels]]], file: OpenedFile) -> Pixels:
-    """Return up to MAX_FRAMES frames at even distances in time, and note their indices.
+def _frames_at(
+    container: Any, times: Sequence[float], roughly: bool
+) -> Iterator[tuple[float, Any]]:
+    """Yield the frames that a player shows at rising times, each once, with their own times.
+
+    What is farther than ``_SEEK_S`` is sought. Damaged parts yield nothing.
+
+    Args:
+        roughly: take the frame before each time that needs no other.
+    """
+    stream = container.streams.video[0]
+    if roughly:
+        stream.codec_context.skip_frame = "NONKEY"
+    begin = float((stream.start_time or 0) * stream.time_base)
+    decoded: Iterator[Any] = iter(())
+    last: Any = None  # newest frame that is not after the time
+    following: Any = None  # the frame after it
+    given = None  # pts of the frame that was yielded last
+
+    def second(frame: Any) -> float:
+        return float(frame.time or 0.0) - begin
+
+    for time in times:
+        reached = second(following) if following is not None else None
+        if reached is None or time > reached + _SEEK_S:
+            container.seek(round((time + begin) / stream.time_base), stream=stream, backward=True)
+            decoded, last, following = container.decode(video=0), None, None
+        with suppress(av.error.FFmpegError):
+            while following is None or (second(following) <= time and not roughly):
+                last = following or last
+                following = next(decoded, None)
+                if following is None:
+                    break
+        frame = last or following
+        if frame is not None and frame.pts != given:
+            given = frame.pts
+            yield second(frame), frame
+
+
+def _shown(frame: Any) -> Pixels:
+    """Return the pixels of a frame as a player turns it, scaled down to what is kept."""
+    scale = min(1.0, MAX_FRAME_SIDE / max(frame.width, frame.height, 1))
+    size = (max(1, round(frame.width * scale)), max(1, round(frame.height * scale)))
+    pixels = frame.to_ndarray(format="rgb24", width=size[0], height=size[1])
+    return np.rot90(pixels, round(frame.rotation / 90) % 4)
+
+
+def _spread(frames: Iterator[tuple[int, float, Callable[[], Pixels]]], file: OpenedFile) -> Pixels:
+    """Return up to MAX_FRAMES frames at even distances in time, and note their times.
 
     The distance doubles whenever there are too many. Frames of another size than the first are left
     out.
 
     Args:
-        frames: each with its time, counted in frames of average length.
+        frames: each with its time, counted in frames of average length and in seconds.
     """
-    kept: list[tuple[int, int, Pixels]] = []  # time, index, pixels
+    kept: list[tuple[int, float, Pixels]] = []
     step = 1
-    for index, (time, pixels_of) in enumerate(frames):
-        if index >= MAX_DECODED_FRAMES:
+    for number, (place, time, pixels_of) in enumerate(frames):
+        if number >= MAX_DECODED_FRAMES:
             file.notes.append(f"only the first {MAX_DECODED_FRAMES:,} frames are read")
             break
-        if step > 1 and time // step <= kept[-1][0] // step:
+        if step > 1 and place // step <= kept[-1][0] // step:
             continue
         pixels = pixels_of()
         if not kept or pixels.shape == kept[0][2].shape:
-            kept.append((time, index, pixels))
+            kept.append((place, time, pixels))
         while len(kept) > MAX_FRAMES:
             step *= 2
-            slots = [time // step for time, *_ in kept]
+            slots = [place // step for place, *_ in kept]
             kept = [each for number, each in enumerate(kept)
                     if not number or slots[number] > slots[number - 1]]  # fmt: skip
-    file.indices.extend(index for _, index, _ in kept)
-    return np.stack([pixels for *_, pixels in kept]) if kept else np.empty((0, 0, 0, 3), np.uint8)
+    file.times.extend(time for _, time, _ in kept)
+    return _stacked([pixels for *_, pixels in kept])
+
+
+def _stacked(frames: Sequence[Pixels]) -> Pixels:
+    return np.stack(frames) if frames else np.empty((0, 0, 0, 3), np.uint8)
 
 
 def main(descriptor: int) -> None:
@@ -394,15 +458,15 @@ def main(descriptor: int) -> None:
 
 def _serve(channel: socket.socket, asked: dict[str, Any]) -> None:
     os.chdir(asked["cwd"])
-    with opened(Path(asked["path"]), asked["page"], asked["picture"]) as file:
+    with opened(Path(asked["path"]), asked["page"], asked["picture"], asked["times"]) as file:
         send(channel, {"pixels": file.pixels})
         if not channel.recv(MESSAGE_BYTES):
             return
         pixels = file.decode(file)
         with _shared_memory() as shared:
             shared.write(np.ascontiguousarray(pixels).data)  # a mapping would cost a fault a page
-            reply = {"shape": pixels.shape, "indices": file.indices, "notes": file.notes,
-                     "rate": file.rate, "pages": file.pages}  # fmt: skip
+            reply = {"shape": pixels.shape, "times": file.times, "seconds": file.seconds,
+                     "notes": file.notes, "pages": file.pages}  # fmt: skip
             send(channel, reply, shared.fileno())
 
 

@@ -236,10 +236,10 @@ def _pictures(media: Media, frames: int) -> list[Ref]:
 
 
 def _each_second(media: Media) -> list[int]:
-    """Return the numbers of the kept frames next to each second; none if the rate is unknown."""
-    if not media.frame_rate:
+    """Return the numbers of the kept frames next to each second; none if times are unknown."""
+    if not media.times:
         return []
-    times = np.array(media.frame_indices) / media.frame_rate
+    times = np.array(media.times)
     seconds = np.arange(times[-1] + 1e-6)
     if len(seconds) > MOST_CAPTIONS:
         seconds = np.linspace(0, times[-1], MOST_CAPTIONS)

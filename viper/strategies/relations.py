@@ -177,7 +177,7 @@ def harmless(query: Query, media: Media, answer: Answer, trial: Trial) -> Iterat
 def _changed(media: Media, change: Callable[[Pixels], Pixels]) -> Media:
     """Return the media with changed pictures or a changed video."""
     if media.video is not None:
-        return Media((), change(media.video), media.names, media.frame_indices)
+        return Media((), change(media.video), media.names, media.times)
     return Media(tuple(change(pixels) for pixels in media.images), None, media.names)
 
 

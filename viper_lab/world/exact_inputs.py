@@ -97,7 +97,7 @@ def _clip_input(random: Random, looks: Sequence[Look]) -> ExactInput:
         if object_name(other) not in map(object_name, objects):
             objects[place] = other
     frames = np.broadcast_to(np.uint8(0), (CLIP_FRAMES, CLIP_HEIGHT, CLIP_WIDTH, 3))
-    media = Media((), frames, ("video0",), tuple(range(CLIP_FRAMES)))
+    media = Media((), frames, ("video0",))
     return ExactInput(media, Oracle(objects=objects, events=clip.events))
 
 

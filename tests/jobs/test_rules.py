@@ -106,6 +106,16 @@ def test_labels_of_noise_are_not_estimated_as_learned() -> None:
     assert np.mean(shares) <= 0.02
 
 
+def test_what_explains_nothing_is_not_estimated_as_always_wrong() -> None:
+    shares = []
+    for seed in range(20):
+        classes = np.random.default_rng(seed).permutation(np.arange(20) < 9).astype(int)
+        found = evidence(20, seed, classes=classes, measures=[], values=np.zeros((1, 20, 0)),
+                         answers=np.ones((1, 20), int), right=(classes == 1)[None])  # fmt: skip
+        shares.append(out_of_fold(found, 0).right.mean())
+    assert np.mean(shares) > 0.35
+
+
 def test_a_program_is_not_judged_on_labels_that_its_writer_saw() -> None:
     classes = np.arange(40) % 2
     wrong = np.where(np.arange(40) < 20, classes, 1 - classes)

@@ -143,6 +143,7 @@ REFERENCES = [
     (["image0", "a"], {"picture": "image0", "box": None}),
     (["video0#3", 0, 5, 3, 10, "outline-1", "cup"],
      {"picture": "video0#3", "box": [0, 10, 3, 15], "outline": "outline-1", "label": "cup"}),
+    (["clip-500-1000-8#3", 0, 5, 3, 10], {"picture": "clip-500-1000-8#3", "box": [0, 10, 3, 15]}),
 ]  # fmt: skip
 
 

@@ -19,12 +19,13 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass
+from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast, get_type_hints
 
 from viper.errors import UsageError, ViperError
-from viper.schema import SCHEMA_VERSION, Answer, Box, ToolCall, Trace, Turn, to_json
+from viper.schema import CLIP_ID, SCHEMA_VERSION, Answer, Box, ToolCall, Trace, Turn, to_json
 
 _R = TypeVar("_R")
 
@@ -207,7 +208,7 @@ def outside(value: Any, sizes: Mapping[str, tuple[int, int]]) -> Any:
             shown[name] = part[0]
     if value["kind"] == "patch" and shown["box"] is not None:
         picture = str(shown["picture"])
-        size = sizes.get(picture) or sizes.get(picture.partition("#")[0])
+        size = sizes.get(picture) or ("#" in picture and sizes.get("video0"))  # as every frame
         turned = size and Box(*shown["box"]).to_pixels(size[1])
         shown["box"] = turned and [round(side, 2) for side in turned]  # as answers are
     return shown
@@ -238,18 +239,28 @@ def reference_text(reference: Mapping[str, Any]) -> str:
     picture = "edited picture" if picture.startswith("edit-") else picture
     if kind == "array":
         return f"array of {reference['dtype']}, shape {reference['shape']}"
+    video, _, number = str(reference.get("video", picture)).partition("#")
+    clip = f" of {_clip_words(video)}" if CLIP_ID.fullmatch(video) else ""
+    picture = f"frame {number}{clip}" if clip else picture
     if kind == "segment":
         start, end = map(int, reference["frames"] or (0, 0))
-        return f"frames {start} to {end - 1}" if end > start else "no frames"
+        return f"frames {start} to {end - 1}{clip}" if end > start else "no frames"
     if kind == "image":
         width, height = reference["size"] or (0, 0)
         return f"{picture} ({width} x {height})"
     if kind == "video":
-        return kind
+        return f"{reference['count']} frames{clip}" if clip else kind
     label = f" {reference['label']!r}" if "label" in reference else ""
     sides = ", ".join(f"{side:g}" for side in reference["box"] or ())
     place = f" at ({sides})" if sides else ""
     return f"{kind}{label}{place}{'' if picture == 'image0' else f' in {picture}'}"
+
+
+def _clip_words(name: str) -> str:
+    """Return the part of a video that a clip shows, as ``0:59:57.5 to 1:00:05.5``."""
+    start, length, _ = map(int, name.split("-")[1:])
+    ends = (timedelta(milliseconds=each) for each in (start, start + length))
+    return " to ".join(re.sub(r"(\.\d*?)0+$", r"\1", str(each)) for each in ends)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ top-left corner. :meth:`Box.to_pixels` and :meth:`Box.from_pixels` are the only 
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -305,6 +306,15 @@ class Check:
     expected: str
     seen: str
     margin: float | None = None
+
+
+# A clip of a video: its start and length in ms, and the number of moments whose frames it has.
+CLIP_ID = re.compile(r"clip-([0-9]{1,9})-([0-9]{1,9})-([0-9]{1,2})")
+
+
+def clip_id(start: float, seconds: float, count: int) -> str:
+    """Return the name of a clip: a video's frames at so many moments, evenly from the start."""
+    return f"clip-{round(1_000 * start)}-{round(1_000 * seconds)}-{count}"
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,8 @@ ANSWERS: dict[str, Any] = {
     "compute_depth": 2.5,
     "locate_event": [2, 5],
     "caption_video": "the ball falls",
+    "read_clip": Ref("video", ("clip-0-4000-8", 8, 160, 120)),
+    "frame_times": [0.5 * number for number in range(8)],
     "llm_query": "cup, bowl",
     "select_answer": "two",
     "process_guesses": "maps",

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import pytest
 from tests.strategies.bench import Bench, picture
 from tests.web.traces import BROKEN, COLOURS, EVENT, FAINT, asked, page
 from viper.evaluate.runs.learning_record import LearningRecord, PromptRecord, Update
-from viper.models.media import media_from
+from viper.models.media import media_from, write_mp4
 from viper.record import record_from_json
 from viper.run_result import RunResult
 from viper.schema import Check, Failure, Trace, to_json
@@ -101,6 +102,19 @@ def test_a_video_has_every_frame_and_spans() -> None:
     assert "part =" in found.words and "frames 2 to 3" in found.words
     (scrubber,) = [its for tag, its in found.elements if its.get("type") == "range"]
     assert scrubber["max"] == "7"
+
+
+def test_frames_that_were_read_from_a_file_are_shown_with_their_times(tmp_path: Path) -> None:
+    path = tmp_path / "clip.mp4"
+    write_mp4(path, np.zeros((80, 60, 100, 3), np.uint8))
+    program = """def execute_command(video, question, possible_answers):
+    part = VideoSegment(video).skim(4, 8, 0.5)
+    return possible_answers[int(part.frame_from_index(3).exists('cube'))]
+"""
+    found = read(asked(program, media=path, task="choice", options=("a", "b"), query="what?"))
+    frames = {its["id"] for tag, its in found.elements if tag == "symbol"}
+    assert "picture-clip-4000-4000-8-3" in frames
+    assert "8 frames of 0:00:04 to 0:00:08" in found.words
 
 
 def test_truth_depth_and_command() -> None:

@@ -8,6 +8,7 @@ segment, and an empty segment answers "" without asking a model.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -21,6 +22,12 @@ FrameRange = tuple[int, int]
 # Stanić et al. list these two for both APIs on videos.
 _BOTH = ("vipergpt", "abstract")
 _CHOICE = ("choice",)
+
+# The API of names that read a long video in parts.
+LONG = "long_video"
+
+# Frames that a close look takes: as many as are read at once.
+_CLOSE = 64
 
 
 class VideoSegment:
@@ -212,6 +219,92 @@ class VideoSegment:
         """
         return self._ask("simple_query", question)
 
+    @method(_CHOICE, api=LONG)
+    def overview(self, count: int = 32) -> VideoSegment:
+        """Look at the whole segment with few frames.
+
+        Return a segment of at most ``count`` frames of the video file, evenly spread; at most 64.
+
+        Example:
+            # Is there ever a dog in the yard?
+            def execute_command(video, question, possible_answers):
+                video_segment = VideoSegment(video)
+                frames = video_segment.overview(24).frame_iterator()
+                info = {"dog seen": any(frame.exists("dog") for frame in frames)}
+                return select_answer(info, question, possible_answers)
+        """
+        return self._clip(None, None, number(count, "count"))
+
+    @method(_CHOICE, api=LONG)
+    def skim(
+        self, start: float | None = None, end: float | None = None, step: float = 1.0
+    ) -> VideoSegment:
+        """Look at a part of the video with a frame every ``step`` seconds.
+
+        ``start`` and ``end`` are seconds from the start of the video file, by default those of
+        this segment. At most 64 frames are read at once.
+
+        Example:
+            # What does the man carry in the first minute?
+            def execute_command(video, question, possible_answers):
+                video_segment = VideoSegment(video)
+                minute = video_segment.skim(0, 60, 2)
+                carried = [frame.simple_query("What does the man carry?")
+                           for frame in minute.frame_iterator() if frame.exists("man")]
+                return select_answer(carried, question, possible_answers)
+        """
+        every = float(number(step, "step"))
+        if every <= 0:
+            raise ValueError(f"step must be above 0 seconds, not {every:g}")
+        first = self.time_of(0) if start is None else float(number(start, "start"))
+        last = self.time_of(-1) + every if end is None else float(number(end, "end"))
+        count = max(1, math.ceil((last - first) / every))
+        return self._clip(first, first + count * every, count)
+
+    @method(_CHOICE, api=LONG)
+    def focus(self, moment: float, around: float = 2.0) -> VideoSegment:
+        """Look closely at a moment.
+
+        Return the frames from ``around`` seconds before it to as many after it, up to 64 of
+        them. ``moment`` is in seconds from the start of the video file.
+
+        Example:
+            # What does the cat do when it jumps?
+            def execute_command(video, question, possible_answers):
+                video_segment = VideoSegment(video)
+                overview = video_segment.overview(48)
+                for index, frame in enumerate(overview.frame_iterator()):
+                    if frame.exists("cat"):
+                        close = overview.focus(overview.time_of(index))
+                        info = close.caption_video("What does the cat do?")
+                        return select_answer(info, question, possible_answers)
+                return select_answer("no cat", question, possible_answers)
+        """
+        middle, half = float(number(moment, "moment")), float(number(around, "around"))
+        if half <= 0:
+            raise ValueError(f"around must be above 0 seconds, not {half:g}")
+        return self._clip(max(0.0, middle - half), middle + half, _CLOSE)
+
+    @method(_CHOICE, api=LONG)
+    def time_of(self, index: int) -> float:
+        """Tell when a frame of this segment is shown.
+
+        Return seconds from the start of the video file; -1 is the last frame.
+
+        Example:
+            # When is the gate open for the first time?
+            def execute_command(video, question, possible_answers):
+                video_segment = VideoSegment(video)
+                overview = video_segment.overview(64)
+                for index, frame in enumerate(overview.frame_iterator()):
+                    if frame.verify_property("gate", "open"):
+                        info = {"open after seconds": overview.time_of(index)}
+                        return select_answer(info, question, possible_answers)
+                return select_answer("never", question, possible_answers)
+        """
+        times = self._call("frame_times", self)
+        return float(times[frame_number(index, self.num_frames)])
+
     @method(UNLISTED)
     def select_answer(self, info: Any, question: str, options: Sequence[str]) -> str:
         """Select the answer among options; the same as the function of that name."""
@@ -229,6 +322,9 @@ class VideoSegment:
     @property
     def _call(self) -> Caller:
         return self._handle.call
+
+    def _clip(self, start: float | None, end: float | None, count: float) -> VideoSegment:
+        return VideoSegment(self._call("read_clip", self, start, end, int(count)))
 
     def _ask(self, tool: str, question: str | None) -> str:
         if question is not None:

@@ -317,8 +317,8 @@ quiet_option: Decorator = click.option("-q", "--quiet", is_flag=True, cls=Option
 api_option: Decorator = click.option("--api", cls=Option, section=PROGRAMS, type=API,
     metavar="NAME[+FILE.py]",
     help="Functions that programs may call: abstract, more (ours), vipergpt, visprog, knowledge, "
-         "look, numpy, photo, dwim, dwim-ccq, dwim-ekvqa, dwim-gd, dwim-vasa, dwim-vcr, "
-         "dwim-vlcu, a file with your own routines, or several joined by +.")
+         "look, numpy, photo, long_video, dwim, dwim-ccq, dwim-ekvqa, dwim-gd, dwim-vasa, "
+         "dwim-vcr, dwim-vlcu, a file with your own routines, or several joined by +.")
 
 
 fields_option: Decorator = click.option("--schema", "fields", cls=Option, default="",

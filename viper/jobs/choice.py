@@ -21,9 +21,9 @@ from viper.jobs.evidence import Evidence, Hypothesis
 from viper.jobs.rules import Floats, Ints
 from viper.strategies.confidence import probability
 
-# Folds of the estimate. More would leave more labels to choose on, but a label of 20 that is left out
-# alone makes its class rarer in the rest: where nothing explains the labels, the choice then answers
-# the other class, and an estimate of .50 becomes .05.
+# Folds of the estimate. More would leave more labels to choose on, but one of 20 that is left out
+# alone makes its class rarer in the rest: where nothing explains the labels, the choice then
+# answers the other class, and an estimate of .50 becomes .05.
 FOLDS = 10
 
 # Hypotheses whose answers are compared for the confidence: more cost time on every picture.

@@ -26,11 +26,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viper.errors import MediaError
-from viper.models.decoding import decode, limited
+from viper.models.decoding import Decoded, decode, limited
 from viper.models.edited import Edits, Origin
 from viper.models.libraries import LazyModule
 from viper.models.media_files import rgb, silence_pillow
 from viper.models.vision.roles import Pixels, TextLine
+from viper.schema import CLIP_ID
+from viper.storage.cache import ComputeCache
 
 av: Any = LazyModule("av")
 
@@ -38,7 +40,10 @@ av: Any = LazyModule("av")
 MAX_PAGES = 20
 
 # Six digits, so that a name never is a number that takes long to read.
-_IMAGE_ID = re.compile(r"image(?P<image>[0-9]{1,6})|video0#(?P<frame>[0-9]{1,6})")
+_IMAGE_ID = re.compile(r"image(?P<image>[0-9]{1,6})|(?P<video>[^#]+)#(?P<frame>[0-9]{1,6})")
+
+# Clips in memory; each takes up to 100 MB, and is read again when it is needed.
+_CLIPS_HELD = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +72,7 @@ class Media:
     paths: tuple[Path, ...] = field(default=(), repr=False)
     notes: tuple[str, ...] = ()
     _hashes: dict[str, str] = field(default_factory=dict, repr=False)
+    _clips: ComputeCache = field(default_factory=lambda: ComputeCache(_CLIPS_HELD), repr=False)
 
     def __repr__(self) -> str:
         """Return kind, names and sizes in one line, without pixels."""
@@ -97,22 +103,60 @@ class Media:
         return replace(self, edits=self.edits.copy(), lines={})
 
     def pixels(self, image_id: str) -> Pixels:
-        """Return the pixels of ``image3``, of frame 7 of the video (``video0#7``) or of an edited
-        picture.
+        """Return the pixels of ``image3``, of frame 7 of the video (``video0#7``) or of a clip of
+        it, or of an edited picture.
 
         Raises:
             KeyError: there is no such picture or frame here.
+            MediaError: a clip cannot be read.
         """
         if image_id in self.edits:
             return self.edits.picture(image_id).pixels
         named = _IMAGE_ID.fullmatch(image_id)
         if named is None:
             raise KeyError(image_id)
-        source = self.images if named["image"] else self.video
+        source = self.images if named["image"] else self.frames(named["video"])
         number = int(named["image"] or named["frame"])
-        if source is None or number >= len(source):
+        if number >= len(source):
             raise KeyError(image_id)
         return source[number]
+
+    def frames(self, video_id: str) -> Pixels:
+        """Return the frames of ``video0`` or of a clip of it, ``uint8 [T, H, W, 3]``.
+
+        Args:
+            video_id: ``video0``, or a name of :func:`viper.schema.clip_id`.
+
+        Raises:
+            KeyError: there is no such video here.
+            MediaError: the clip cannot be read.
+        """
+        if video_id == "video0" and self.video is not None:
+            return self.video
+        return self._clip(video_id).pixels
+
+    def frame_times(self, video_id: str) -> tuple[float, ...]:
+        """Return the seconds from the start of the video's file to each of :meth:`frames`.
+
+        Raises:
+            KeyError, MediaError: as for :meth:`frames`; also if no file tells the times.
+        """
+        if video_id != "video0":
+            return self._clip(video_id).times
+        if not self.times:
+            raise MediaError("the times of the frames are not known; give the video as a file")
+        return self.times
+
+    def _clip(self, name: str) -> Decoded:
+        named = CLIP_ID.fullmatch(name)
+        if named is None or self.video is None:
+            raise KeyError(name)
+        if not self.paths:
+            raise MediaError("parts of a video are read from its file; give its path")
+        start, length, count = map(int, named.groups())
+        times = [(start + length * number / count) / 1e3 for number in range(count)]
+        found: Decoded = self._clips.get((name,), lambda: decode(self.paths[0], times=times))[0]
+        return found
 
     def origin(self, image_id: str) -> Origin:
         """Return the original picture of this one, and its top-left corner in the original.
@@ -136,7 +180,7 @@ class Media:
         return self.edits.add(pixels, Origin(base.image_id, base.x + x, base.y + y), **more)
 
     def content_hash(self, media_id: str) -> str:
-        """Return a hash of the pixels of an image id, or of the whole video for ``video0``.
+        """Return a hash of the pixels of an image id, or of all frames of a video's.
 
         The name of an edited picture is such a hash already.
         """
@@ -144,9 +188,8 @@ class Media:
             return media_id
         content = self._hashes.get(media_id)
         if content is None:
-            array = self.video if media_id == "video0" else self.pixels(media_id)
-            if array is None:
-                raise KeyError(media_id)
+            is_video = media_id == "video0" or CLIP_ID.fullmatch(media_id)
+            array = self.frames(media_id) if is_video else self.pixels(media_id)
             digest = hashlib.blake2b(repr(array.shape).encode(), digest_size=16)
             digest.update(np.ascontiguousarray(array).data)
             content = self._hashes[media_id] = digest.hexdigest()

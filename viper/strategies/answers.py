@@ -19,14 +19,14 @@ import numpy as np
 from viper.agreement import is_correct, match_tags, normalise_answer, same_box
 from viper.api.routines.documents import same_row
 from viper.api.written import field_types, typed
-from viper.errors import ToolError
+from viper.errors import MediaError, ToolError
 from viper.models.edited import Origin
 from viper.models.media import Media
 from viper.models.vision.roles import Pixels, TextLine
 from viper.prompting.expected_answer import expected_answer
 from viper.record import outside, value_text
 from viper.sandbox import Ref
-from viper.schema import Answer, Box, Failure, PixelBox, Query
+from viper.schema import CLIP_ID, Answer, Box, Failure, PixelBox, Query
 from viper.strategies.tasks import named_things
 from viper.tools.call_log import plain
 from viper.tools.session import ToolSession
@@ -319,8 +319,9 @@ def outside_value(value: Any, media: Media) -> Any:
     """Return the value of a program as it is outside programs, inside lists and mappings too.
 
     A number of numpy becomes a plain one, a patch a :data:`~viper.schema.PixelBox`, a picture
-    ``uint8 [H, W, 3]``, a video or a segment the range of its frames, a set a list. A reference to
-    nothing, such as an empty patch, becomes None.
+    ``uint8 [H, W, 3]``, a video or a segment the range of its frames, a set a list; a part that was
+    read from the file becomes the times of its frames in seconds. A reference to nothing, such as
+    an empty patch, becomes None.
     """
     if isinstance(value, np.generic):
         return value.item()
@@ -335,13 +336,15 @@ def outside_value(value: Any, media: Media) -> Any:
         if value.kind in ("video", "segment"):
             frames = [0, *value.fields[1:2]] if value.kind == "video" else value.fields[1:3]
             first, end = map(int, frames)
+            if CLIP_ID.fullmatch(str(value.fields[0])):
+                return list(media.frame_times(str(value.fields[0]))[first:end])
             return range(first, end)
         if value.kind == "patch":
             place = place_of(value, media)
             return place and place[1]
         whole = _whole_picture(value, media) if value.kind == "image" else None
         return whole and whole[0]
-    except (LookupError, ValueError, OverflowError):  # the program invented it
+    except (LookupError, ValueError, OverflowError, MediaError):  # the program invented it
         return None
 
 

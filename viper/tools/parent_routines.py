@@ -147,11 +147,8 @@ class Tools:
 
     def frames(self, segment: VideoSegment) -> Pixels:
         """Return a copy of the segment's frames, ``uint8 [T, H, W, 3]`` RGB."""
-        video = self._session.media.video
-        if video is None:
-            raise ToolError("this query has no video")
-        start, end = self._session.segment(to_ref(segment))
-        return np.array(video[start:end])
+        name, start, end = self._session.segment(to_ref(segment))
+        return np.array(self._session.media.frames(name)[start:end])
 
     def model(self, role: str) -> AbstractContextManager[Any]:
         """Hold the backend of a role for this thread alone: ``with tools.model("vqa") as vqa``."""
@@ -252,9 +249,9 @@ def _to_object(value: Any, session: ToolSession, call: Callable[..., Any]) -> An
     if not isinstance(value, Ref):
         return value
     if value.kind in ("segment", "video"):
-        session.segment(value)
-        count, height, width = session.media.video.shape[:3]  # type: ignore[union-attr]
-        video = VideoHandle(str(value.fields[0]), count, width, height, call)
+        name, _, _ = session.segment(value)
+        count, height, width = session.media.frames(name).shape[:3]
+        video = VideoHandle(name, count, width, height, call)
         if value.kind == "video":
             return video
         return VideoSegment._at(video, (int(value.fields[1]), int(value.fields[2])))

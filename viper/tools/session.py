@@ -310,19 +310,21 @@ class ToolSession:
         right, bottom = ceil(min(max(x1, 0), width)), ceil(min(max(y1, 0), height))
         return Region(image_id, (left, top, right, bottom), (width, height))
 
-    def segment(self, ref: Any) -> tuple[int, int]:
-        """Return the frames ``[start, end)`` of a segment or video reference."""
+    def segment(self, ref: Any) -> tuple[str, int, int]:
+        """Return the video of a segment or video reference, and its frames ``[start, end)``."""
         if not isinstance(ref, Ref) or ref.kind not in ("segment", "video"):
             raise ToolError(f"expected a video segment, got {describe(ref)}")
         if self.media.video is None:
             raise ToolError("this query has no video")
-        if ref.fields[:1] != ("video0",):
-            raise ToolError(f"there is no video {ref.fields[:1]} in this query")
-        count = len(self.media.video)
+        name = str(ref.fields[0])
+        try:
+            count = len(self.media.frames(name))
+        except KeyError:
+            raise ToolError(f"there is no video {name!r} in this query") from None
         if ref.kind == "video":
-            return 0, count
+            return name, 0, count
         start, end = int(ref.fields[1]), int(ref.fields[2])
-        return max(0, min(start, count)), max(0, min(end, count))
+        return name, max(0, min(start, count)), max(0, min(end, count))
 
     def patch_ref(self, image_id: str, box: PixelBox, outline: str = "", label: str = "") -> Ref:
         """Return the reference of a pixel box for a program, with outline and label if they

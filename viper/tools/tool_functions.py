@@ -278,7 +278,7 @@ def locate_event(session: ToolSession, segment: Any, event: str) -> list[int]:
     """Return the frames ``[start, end)`` of the event in the segment; equal if it does not
     occur.
     """
-    start, _ = session.segment(segment)
+    _, start, _ = session.segment(segment)
     inside = windows(session, segment, event)
     session.record_scores("video.threshold", (item.score for item in inside))
     for item in inside:  # best first
@@ -293,9 +293,9 @@ def windows(session: ToolSession, segment: Any, event: str) -> list[EventWindow]
     Raises:
         ToolError: no segment, no event, or no video in the query.
     """
-    start, end = session.segment(segment)
-    phrase, encoding = _words(session, event, "event"), video_encoding(session)
-    key = (session.media.content_hash("video0"), phrase)
+    name, start, end = session.segment(segment)
+    phrase, encoding = _words(session, event, "event"), video_encoding(session, name)
+    key = (session.media.content_hash(name), phrase)
     return [
         EventWindow(max(item.start, start), min(item.end, end), item.score)
         for item in session.computed("video", key, "locate", encoding, phrase)
@@ -305,14 +305,14 @@ def windows(session: ToolSession, segment: Any, event: str) -> list[EventWindow]
 
 def caption_video(session: ToolSession, segment: Any, question: str | None = None) -> str:
     """Return sentences on what happens in the segment, in order of time."""
-    start, end = session.segment(segment)
+    name, start, end = session.segment(segment)
     if start >= end:
         return ""
     query = None if question is None else _words(session, question, "question")
-    encoding = video_encoding(session)
+    encoding = video_encoding(session, name)
     takes_names = session.toolbox.models.trait("video", "takes_names", False)
     asked = (start, end, query, *((session.look_for,) if session.look_for and takes_names else ()))
-    key = (session.media.content_hash("video0"), *asked)
+    key = (session.media.content_hash(name), *asked)
     return session.computed("video", key, "describe", encoding, *asked)
 
 
@@ -415,16 +415,11 @@ def vqa_encoding(session: ToolSession, region: Region) -> Any:
     return session.encoded("vqa", place, "encode", lambda: region_crop(session, region))
 
 
-def video_encoding(session: ToolSession) -> Any:
-    """Return the video model's encoding of the clip.
-
-    Raises:
-        ToolError: the query has no video.
-    """
-    if session.media.video is None:
-        raise ToolError("this query has no video")
-    video = session.media.video
-    return session.encoded("video", ("video0", None), "encode", lambda: video)
+def video_encoding(session: ToolSession, video_id: str) -> Any:
+    """Return the video model's encoding of a video of :meth:`ToolSession.segment`."""
+    return session.encoded(
+        "video", (video_id, None), "encode", lambda: session.media.frames(video_id)
+    )
 
 
 def region_crop(session: ToolSession, region: Region) -> Pixels:

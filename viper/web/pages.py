@@ -9,6 +9,7 @@ import base64
 import difflib
 import io
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -17,9 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from viper.errors import MediaError
 from viper.escape import template_environment
 from viper.evaluate.reports.error_diagram import PARTS
 from viper.evaluate.reports.tables import answer_words, target_words
+from viper.models.decoding import limited
 from viper.models.edited import EDIT_ID
 from viper.models.media import Media, media_from
 from viper.models.vision.roles import Pixels
@@ -116,7 +119,7 @@ def embedded(media: Media, most_bytes: int, shown: Collection[str] = ()) -> dict
 
     Args:
         most_bytes: limit for all pictures together, before base64 adds a third.
-        shown: names of edited pictures that are never left out.
+        shown: names of edited pictures that are never left out, and of frames of clips.
     """
     shots = media.images if media.video is None else media.video
     numbered = "image{}" if media.video is None else "video0#{}"
@@ -124,6 +127,8 @@ def embedded(media: Media, most_bytes: int, shown: Collection[str] = ()) -> dict
     edits = media.edits.names()
     latest = set(edits[-MOST_EDITS:])
     pictures |= {name: media.pixels(name) for name in edits if name in latest or name in shown}
+    with limited(), suppress(MediaError, KeyError):  # the video's file is gone
+        pictures |= {name: media.pixels(name) for name in shown if name not in pictures}
     packed: dict[str, tuple[str, bytes]] = {}
     for side, quality in _STEPS:
         packed = {name: _encode(pixels, side, quality) for name, pixels in pictures.items()}

@@ -28,7 +28,14 @@ from viper.tools.tool_functions import depth_map
 from viper.tools.toolbox import Toolbox, with_pictures_of
 from viper.web.pages import asset, embedded, rendered, shades
 from viper.web.seek_path import path_view
-from viper.web.trace_view import DEPTH_TOOL, Sizes, shown_pictures, trial_views, turn_views
+from viper.web.trace_view import (
+    DEPTH_TOOL,
+    Sizes,
+    clip_frames,
+    shown_pictures,
+    trial_views,
+    turn_views,
+)
 
 # A function of an installed package that turns a strategy's part of the trace, under the same name,
 # into HTML for its page. The page's policy forbids scripts and resources from elsewhere.
@@ -100,10 +107,10 @@ def trace_page(trace: Trace, media: Media, replays: Sequence[Replay], extras: Ex
         media: media of the query.
         replays: replays of the trials, in their order.
     """
-    shown = shown_pictures(trace)
+    shown, closer = shown_pictures(trace), clip_frames(trace)
     if not all(name in media.edits for name in shown):  # of a stored run
         media = with_pictures_of(media, (call for one in trace.trials for call in one.tool_calls))
-    pictures, depth = embedded(media, extras.most_bytes, shown), shades(extras.depth)
+    pictures, depth = embedded(media, extras.most_bytes, [*shown, *closer]), shades(extras.depth)
     frames = 0 if media.video is None else len(media.video)
     sizes = Sizes({name: (image.width, image.height) for name, image in pictures.items()}, frames)
     trials, prompts = trial_views(trace, replays, sizes)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from viper.record import outside, reference_text
-from viper.schema import PixelBox, ToolCall, Trace, Trial, Turn
+from viper.schema import CLIP_ID, PixelBox, ToolCall, Trace, Trial, Turn
 from viper.strategies.explore.flagging import flagged
 from viper.strategies.replay import Event, Replay
 from viper.tools.session import is_shown, note_of
@@ -28,6 +28,7 @@ CROP_HEIGHT, WIDEST_CROP = 64, 160
 # Values stand between the lines of a program: longer ones would hide it.
 LONGEST_TEXT = 2_000
 MOST_ITEMS = 24
+MOST_CLIP_FRAMES = 24
 
 Kind = Literal["text", "crop", "span", "items", "pairs"]
 
@@ -102,7 +103,7 @@ def _reference(value: Mapping[str, Any], sizes: Sizes) -> DisplayValue | None:
         text, picture = reference_text(shown), str(shown.get("picture"))
     except (KeyError, TypeError, ValueError):
         return None
-    if shown["kind"] in ("segment", "video"):
+    if shown["kind"] in ("segment", "video") and shown.get("video") == "video0":
         start, end = (shown["frames"] or (0, 0)) if "frames" in shown else (0, sizes.frames)
         return DisplayValue("span", text, span=(int(start), int(end)))
     if picture not in sizes.pictures:
@@ -277,6 +278,15 @@ def shown_pictures(trace: Trace) -> list[str]:
     """Return the names of the pictures that a run showed to a model, in order."""
     calls = (call for trial in trace.trials for call in trial.tool_calls)
     return [call.result["fields"][0] for call in calls if is_shown(call)]
+
+
+def clip_frames(trace: Trace) -> list[str]:
+    """Return the names of frames of clips that calls were about, each once, some of the first."""
+    calls = [call for trial in trace.trials for call in trial.tool_calls]
+    values = (value for call in calls for value in call.args if isinstance(value, dict))
+    firsts = (str(value["fields"][0]) for value in values if value.get("fields"))
+    names = (name for name in firsts if "#" in name and CLIP_ID.fullmatch(name.partition("#")[0]))
+    return [*dict.fromkeys(names)][:MOST_CLIP_FRAMES]
 
 
 def turn_views(

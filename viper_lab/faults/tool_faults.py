@@ -188,7 +188,7 @@ def _locate_event(sampler: FaultSampler, call: ToolCall, random: Random) -> Samp
     windows = tool_functions.windows(session, from_plain(call.args[0]), phrase)
     if not windows:
         return None
-    key = (session.media.content_hash("video0"), phrase)
+    key = (session.media.content_hash(session.segment(from_plain(call.args[0]))[0]), phrase)
     first, *others = windows
     if others and random.random() < 0.5:
         other = random.choice(others[:_NEAREST])
@@ -206,7 +206,7 @@ def _locate_event(sampler: FaultSampler, call: ToolCall, random: Random) -> Samp
 
 def _caption_video(sampler: FaultSampler, call: ToolCall, random: Random) -> SampledFault | None:
     session = sampler.session
-    start, end = session.segment(from_plain(call.args[0]))
+    name, start, end = session.segment(from_plain(call.args[0]))
     caption = str(call.result)
     question = next((str(text).strip() for text in call.args[1:2] if text is not None), None)
     sentences = [part for part in caption.rstrip(".").split(". ") if part]
@@ -215,7 +215,7 @@ def _caption_video(sampler: FaultSampler, call: ToolCall, random: Random) -> Sam
     wrong = [text for text in (*shorter, *others) if text]
     if not wrong:
         return None
-    key = (session.media.content_hash("video0"), start, end, question)
+    key = (session.media.content_hash(name), start, end, question)
     text, sureness = f"{random.choice(wrong)}.", random.uniform(*_SURENESS)
     return "a wrong description", FaultyText("video", key, caption, text, sureness)
 

@@ -1,0 +1,105 @@
+"""A video is read more closely than its kept frames show."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from viper.api.prelude import PRELUDE
+from viper.errors import MediaError, ToolError
+from viper.models.media import CLIP_FPS, Media, media_from, write_mp4
+from viper.sandbox import Ref, Sandbox
+from viper.tools.models import ModelSet
+from viper.tools.session import ToolSession, media_arguments
+from viper.tools.settings import ToolSettings
+from viper.tools.toolbox import Toolbox, with_pictures_of
+
+SECONDS, LIGHT = 100, 61.375
+
+FIND_LIGHT = """
+def execute_command(video):
+    overview = VideoSegment(video).overview(10)
+    lit = [i for i, frame in enumerate(overview.frame_iterator()) if mean_color(frame)[0] > 128]
+    close = overview.focus(overview.time_of(lit[0]) - 5, 5)
+    for index, frame in enumerate(close.frame_iterator()):
+        if mean_color(frame)[0] > 128:
+            return close.focus(close.time_of(index), 0.5)
+"""
+
+
+@pytest.fixture(scope="module")
+def media(tmp_path_factory: pytest.TempPathFactory) -> Media:
+    """A video in which a light goes on."""
+    frames = np.full((SECONDS * CLIP_FPS, 48, 64, 3), 20, np.uint8)
+    frames[round(LIGHT * CLIP_FPS) :] = 200
+    path = tmp_path_factory.mktemp("video") / "clip.mp4"
+    write_mp4(path, frames)
+    return media_from(path)
+
+
+@pytest.fixture
+def session(media: Media) -> ToolSession:
+    return Toolbox(ModelSet({}), ToolSettings()).session(media.for_run())
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    with Sandbox(prelude=PRELUDE) as running:
+        yield running
+
+
+def test_a_program_looks_coarsely_and_then_closely(session: ToolSession, sandbox: Sandbox) -> None:
+    arguments = media_arguments(session.media)
+    outcome = sandbox.run(FIND_LIGHT, tools=session, entry="execute_command", args=arguments)
+    assert outcome.failure is None
+    times = session.media.frame_times(outcome.value.fields[0])
+    assert times[0] <= LIGHT <= times[-1] and len(times) == 8
+    pictures = [
+        picture for call in session.calls if call.tool == "mean_color" for picture in call.args
+    ]
+    assert len(pictures) <= 10 + 64
+
+
+def test_frames_of_a_clip_are_pictures_of_the_video_whoever_reads_them(
+    session: ToolSession,
+) -> None:
+    video = media_arguments(session.media)["video"]
+    clip = session.call("read_clip", (video, 60, 64, 32), {}, None)
+    assert clip.fields[1:] == (32, 64, 48)
+    assert session.call("frame_times", (clip,), {}, None)[:2] == [60, 60.125]
+    again = with_pictures_of(session.media, session.calls)
+    levels = [again.pixels(f"{clip.fields[0]}#{number}").mean() > 128 for number in range(32)]
+    assert levels == [60 + number / CLIP_FPS >= LIGHT for number in range(32)]
+    part = Ref("segment", (clip.fields[0], 8, 12))
+    assert session.call("frame_times", (part,), {}, None) == [61, 61.125, 61.25, 61.375]
+    assert session.call("read_clip", (part, None, None, 4), {}, None).fields[1] == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((0, 100, 3_600), "3,600 frames; expected 1 to 64"),
+        ((0, 100, 0), "0 frames; expected 1 to 64"),
+        ((120, 130, 8), "120 to 130 s; expected a part of the video, which is 100 s long"),
+        ((9, 9, 8), "9 to 9 s; expected a part"),
+    ],
+)
+def test_what_cannot_be_read_is_said(
+    session: ToolSession, arguments: tuple[float, ...], said: str
+) -> None:
+    with pytest.raises(ToolError, match=said):
+        session.call("read_clip", (media_arguments(session.media)["video"], *arguments), {}, None)
+
+
+@pytest.mark.parametrize("name", ["video1", "clip-0-1-8#1", "clip-0-1-888", "clip--1-1-8"])
+def test_an_invented_video_is_none(session: ToolSession, name: str) -> None:
+    with pytest.raises(ToolError, match="there is no video"):
+        session.call("frame_times", (Ref("video", (name, 8, 64, 48)),), {}, None)
+
+
+def test_frames_without_a_file_have_no_times() -> None:
+    session = Toolbox(ModelSet({}), ToolSettings()).session(
+        media_from(np.zeros((4, 9, 9, 3), np.uint8))
+    )
+    with pytest.raises(MediaError, match="give the video as a file"):
+        session.call("read_clip", (media_arguments(session.media)["video"], 0, 1, 2), {}, None)

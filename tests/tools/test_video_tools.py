@@ -1,6 +1,7 @@
 """A video is read more closely than its kept frames show."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -95,6 +96,15 @@ def test_what_cannot_be_read_is_said(
 def test_an_invented_video_is_none(session: ToolSession, name: str) -> None:
     with pytest.raises(ToolError, match="there is no video"):
         session.call("frame_times", (Ref("video", (name, 8, 64, 48)),), {}, None)
+
+
+def test_a_video_whose_file_is_gone_says_so(media: Media, tmp_path: Path) -> None:
+    moved = media.paths[0].rename(tmp_path / "moved.mp4")
+    try:
+        with pytest.raises(MediaError, match="its file, which is not there"):
+            media.frames("clip-1000-1000-7")
+    finally:
+        moved.rename(media.paths[0])
 
 
 def test_frames_without_a_file_have_no_times() -> None:

@@ -151,8 +151,8 @@ class Media:
         named = CLIP_ID.fullmatch(name)
         if named is None or self.video is None:
             raise KeyError(name)
-        if not self.paths:
-            raise MediaError("parts of a video are read from its file; give its path")
+        if not self.paths or not self.paths[0].is_file():
+            raise MediaError("parts of a video are read from its file, which is not there")
         start, length, count = map(int, named.groups())
         times = [(start + length * number / count) / 1e3 for number in range(count)]
         found: Decoded = self._clips.get((name,), lambda: decode(self.paths[0], times=times))[0]

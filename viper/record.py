@@ -208,7 +208,7 @@ def outside(value: Any, sizes: Mapping[str, tuple[int, int]]) -> Any:
             shown[name] = part[0]
     if value["kind"] == "patch" and shown["box"] is not None:
         picture = str(shown["picture"])
-        size = sizes.get(picture) or ("#" in picture and sizes.get("video0"))  # as every frame
+        size = sizes.get(picture) or sizes.get("video0" if "#" in picture else "")
         turned = size and Box(*shown["box"]).to_pixels(size[1])
         shown["box"] = turned and [round(side, 2) for side in turned]  # as answers are
     return shown

@@ -41,6 +41,11 @@ class ComputeCache:
         self._lock = threading.Lock()
         self._in_flight: dict[Hashable, threading.Lock] = {}
         self.computed: dict[str, int] = {}
+        self._made = (ComputeCache, (capacity, max_bytes))
+
+    def __reduce__(self) -> Any:
+        """Let a copy, here or in another process, begin empty."""
+        return self._made
 
     @property
     def bytes(self) -> int:

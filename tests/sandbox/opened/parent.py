@@ -37,7 +37,7 @@ def _any_segment(patch: pytest.MonkeyPatch) -> None:
         height, width = self.media.pixels("video0#0").shape[:2]
         return Region("video0#0", (0, 0, width, height), (width, height))
 
-    patch.setattr(ToolSession, "segment", lambda self, ref: (0, 4))
+    patch.setattr(ToolSession, "segment", lambda self, ref: ("video0", 0, 4))
     patch.setattr(ToolSession, "region", region)
     patch.setattr(tool_functions, "_text", lambda value, name: str(value)[:100])
 

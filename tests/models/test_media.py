@@ -346,3 +346,11 @@ def test_of_a_very_long_video_frames_of_all_its_length_are_sought(
     assert len(pixels) == MAX_FRAMES and not file.notes and file.seconds == 375
     assert file.times[0] < 6 and file.times[-1] > 365
     assert np.diff(file.times).max() < 9  # 64 of 375 s, each moved by up to 12 frames
+
+
+def test_frames_of_an_animation_without_a_clock_have_no_times(tmp_path: Path) -> None:
+    frames = [Image.fromarray(gradient() // each) for each in (1, 2, 3)]
+    for duration, times in ((0, ()), (500, (0, 0.5, 1))):
+        path = tmp_path / f"{duration}.gif"
+        frames[0].save(path, save_all=True, append_images=frames[1:], duration=duration)
+        assert load_media([path]).times == times

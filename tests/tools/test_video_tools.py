@@ -74,6 +74,8 @@ def test_frames_of_a_clip_are_pictures_of_the_video_whoever_reads_them(
     part = Ref("segment", (clip.fields[0], 8, 12))
     assert session.call("frame_times", (part,), {}, None) == [61, 61.125, 61.25, 61.375]
     assert session.call("read_clip", (part, None, None, 4), {}, None).fields[1] == 4
+    last = session.call("read_clip", (video, 98, 102, 4), {}, None)  # a second apart to the end
+    assert session.call("frame_times", (last,), {}, None) == [98, 99, 99.875]
 
 
 @pytest.mark.parametrize(

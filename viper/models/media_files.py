@@ -311,7 +311,10 @@ def _decode_animation(image: Any, file: OpenedFile) -> Pixels:
         shown.thumbnail((MAX_FRAME_SIDE, MAX_FRAME_SIDE))
         return rgb(shown)
 
-    return _spread(frames(), file)
+    pixels = _spread(frames(), file)
+    if not file.seconds:  # no frame says how long it is shown
+        file.times.clear()
+    return pixels
 
 
 def _decode_video(container: Any, path: Path, times: Sequence[float], file: OpenedFile) -> Pixels:

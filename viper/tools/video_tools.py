@@ -40,7 +40,7 @@ def read_clip(
             f"{begin:g} to {until:g} s; expected a part of the video, which is "
             f"{media.seconds:g} s long"
         )
-    name = clip_id(begin, min(until, media.seconds) - begin, int(count))
+    name = clip_id(begin, until - begin, int(count))  # past the end it shows the last frame
     frames = media.frames(name)
     return Ref("video", (name, len(frames), frames.shape[2], frames.shape[1]))
 

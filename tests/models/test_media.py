@@ -354,3 +354,4 @@ def test_frames_of_an_animation_without_a_clock_have_no_times(tmp_path: Path) ->
         path = tmp_path / f"{duration}.gif"
         frames[0].save(path, save_all=True, append_images=frames[1:], duration=duration)
         assert load_media([path]).times == times
+    assert shown_at(path, 0.6, 0.7, 2)[0] == [0.5, 1]

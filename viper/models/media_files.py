@@ -20,6 +20,7 @@ import socket
 import struct
 import tempfile
 import warnings
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -146,7 +147,7 @@ def opened(
             with _picture_errors(path):
                 moves = image.format in _ANIMATED and bool(getattr(image, "is_animated", False))
                 if moves and not picture:
-                    yield OpenedFile(_kept(width, height), partial(_decode_animation, image))
+                    yield OpenedFile(_kept(width, height), partial(_decode_animation, image, times))
                 else:
                     yield OpenedFile(width * height, partial(_decode_page, image, path, page))
         elif stack.enter_context(path.open("rb")).read(5) == b"%PDF-":
@@ -296,8 +297,8 @@ def _strip_rgb(image: Any, top: float) -> Pixels:
     return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
 
 
-def _decode_animation(image: Any, file: OpenedFile) -> Pixels:
-    """Return the kept frames of an animated picture."""
+def _decode_animation(image: Any, times: Sequence[float], file: OpenedFile) -> Pixels:
+    """Return the kept frames of an animated picture, those shown at ``times`` if some are given."""
 
     def frames() -> Iterator[tuple[int, float, Callable[[], Pixels]]]:
         with suppress(EOFError):
@@ -314,6 +315,9 @@ def _decode_animation(image: Any, file: OpenedFile) -> Pixels:
     pixels = _spread(frames(), file)
     if not file.seconds:  # no frame says how long it is shown
         file.times.clear()
+    elif times:
+        shown = sorted({max(0, bisect_right(file.times, time) - 1) for time in times})
+        pixels, file.times[:] = pixels[shown], [file.times[number] for number in shown]
     return pixels
 
 

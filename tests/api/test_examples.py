@@ -40,6 +40,13 @@ ANSWERS: dict[str, Any] = {
     "caption_video": "the ball falls",
     "read_clip": Ref("video", ("clip-0-4000-8", 8, 160, 120)),
     "frame_times": [0.5 * number for number in range(8)],
+    "track_objects": {
+        "clips": ["clip-0-1000-4"],
+        "size": [160, 120],
+        "times": [0.0, 0.5, 1.0],
+        "places": [[0, 0], [0, 1], [0, 2]],
+        "tracks": [[[frame, 60 + 15 * frame, 20, 80 + 15 * frame, 40] for frame in range(3)]],
+    },
     "llm_query": "cup, bowl",
     "select_answer": "two",
     "process_guesses": "maps",
@@ -75,6 +82,7 @@ NOTHING: dict[str, Any] = {
     **dict.fromkeys(("exists", "verify_property"), False),
     "locate_event": [0, 0],
     "find_like": [],
+    "track_objects": {"clips": [], "size": [0, 0], "times": [], "places": [], "tracks": []},
     "ocr": "",
 }
 """Answers of tools that find nothing."""

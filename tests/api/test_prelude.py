@@ -27,6 +27,8 @@ KNOWLEDGE = "ocr image_search text_search find_like"
 
 DOCUMENTS = " lines find_text value_right_of value_below dates amounts sums "
 
+TRACKS = " patch_at speed crosses count_crossings enters dwell "
+
 PIXELS = """
     enlarge rotate flip contrast grayscale blur edges threshold threshold_color difference overlay
     frame_difference components contours histogram mean_color measure color_at line_profile
@@ -41,7 +43,7 @@ def test_the_sandbox_imports_it_by_name() -> None:
 
 def test_every_name_is_there(client: ScriptedClient) -> None:
     assert set(prelude.names(client, {})) == set(
-        (NAMES_OF_BOTH_PAPERS + MODULES + KNOWLEDGE + DOCUMENTS + PIXELS).split()
+        (NAMES_OF_BOTH_PAPERS + MODULES + KNOWLEDGE + DOCUMENTS + TRACKS + PIXELS).split()
     )
 
 

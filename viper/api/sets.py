@@ -31,6 +31,7 @@ import viper.api.routines.documents
 import viper.api.routines.spatial
 import viper.api.routines.text
 import viper.api.routines.alike
+import viper.api.routines.tracks
 import viper.api.routines.visprog  # noqa: F401  (registers)
 
 # isort: on

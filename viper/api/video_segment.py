@@ -9,7 +9,7 @@ segment, and an empty segment answers "" without asking a model.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from viper.api.image_patch import ImagePatch
@@ -25,6 +25,9 @@ _CHOICE = ("choice",)
 
 # The API of names that read a long video in parts.
 LONG = "long_video"
+
+# ``(start, end)`` in seconds from the start of the file, each.
+Moments = list[tuple[float, float]]
 
 # Frames that a close look takes: as many as are read at once.
 _CLOSE = 64
@@ -305,6 +308,72 @@ class VideoSegment:
         times = self._call("frame_times", self)
         return float(times[frame_number(index, self.num_frames)])
 
+    @method(_CHOICE, api=LONG, needs="detector")
+    def tracks(self, object_name: str | list[str], rate: float = 5.0) -> list[dict[str, Any]]:
+        """Follow all objects of a name, or of any of several names, through this segment.
+
+        Return one track for each object: a dict with ``id``, ``start`` and ``end`` in seconds
+        from the start of the video file, and the lists ``times`` and ``patches`` of when and
+        where it was seen. ``rate`` frames a second are looked at.
+
+        Example:
+            # How many cars are there in the video?
+            def execute_command(video, question, possible_answers):
+                video_segment = VideoSegment(video)
+                cars = video_segment.tracks("car")
+                info = {"cars": len(cars), "seconds": [car["end"] - car["start"] for car in cars]}
+                return select_answer(info, question, possible_answers)
+        """
+        every = float(number(rate, "rate"))
+        if every <= 0:
+            raise ValueError(f"rate must be above 0 frames a second, not {every:g}")
+        found = self._call("track_objects", self, texts(object_name, "object_name"), every)
+        width, height = found["size"]
+        handles = [
+            ImageHandle(f"{found['clips'][part]}#{index}", width, height, self._call)
+            for part, index in found["places"]
+        ]
+        tracks: list[dict[str, Any]] = []
+        for boxes in found["tracks"]:
+            times = [found["times"][frame] for frame, *_ in boxes]
+            patches = [ImagePatch(handles[frame], *box) for frame, *box in boxes]
+            track = {"id": len(tracks) + 1, "start": times[0], "end": times[-1]}
+            tracks.append({**track, "times": times, "patches": patches})
+        return tracks
+
+    @method(_CHOICE, api=LONG)
+    def moments(
+        self, condition: Callable[[ImagePatch], bool], step: float = 1.0
+    ) -> list[tuple[float, float]]:
+        """Find when a condition holds, with a frame every ``step`` seconds.
+
+        ``condition`` is a function of a frame. Return ``(start, end)`` of each time that it
+        holds, in seconds from the start of the video file.
+
+        Example:
+            # How long is the light red, all together?
+            def execute_command(video, question, possible_answers):
+                def is_red(frame):
+                    return frame.verify_property("traffic light", "red")
+
+                video_segment = VideoSegment(video)
+                red = video_segment.moments(is_red, step=0.5)
+                info = {"seconds of red": sum(end - start for start, end in red)}
+                return select_answer(info, question, possible_answers)
+        """
+        every, first = float(number(step, "step")), self.time_of(0)
+        last = self.time_of(-1) + every
+        times: list[float] = []
+        holds: list[bool] = []
+        while first < last:
+            part = self.skim(first, min(first + _CLOSE * every, last), every)
+            for index, time in enumerate(part._call("frame_times", part)):
+                if not times or time > times[-1]:
+                    times.append(time)
+                    holds.append(bool(condition(part.frame_from_index(index))))
+            first += _CLOSE * every
+        return joined_moments(times, holds, 0)
+
     @method(UNLISTED)
     def select_answer(self, info: Any, question: str, options: Sequence[str]) -> str:
         """Select the answer among options; the same as the function of that name."""
@@ -349,6 +418,28 @@ class VideoSegment:
 
     def __repr__(self) -> str:
         return f"VideoSegment({self.start}, {self.end})"
+
+
+def joined_moments(times: Sequence[float], holds: Sequence[bool], least: float) -> Moments:
+    """Return from when to when something holds, in seconds.
+
+    A change is halfway between two times.
+
+    Args:
+        times, holds: when it was looked at, and whether it held then.
+        least: a shorter time in which it does not hold counts as if it did.
+    """
+    found: Moments = []
+    for index, time in enumerate(times):
+        if not holds[index]:
+            continue
+        earlier, later = times[max(0, index - 1)], times[min(index + 1, len(times) - 1)]
+        start, end = (earlier + time) / 2, (time + later) / 2
+        if found and start - found[-1][1] < max(least, 1e-9):
+            found[-1] = (found[-1][0], end)
+        else:
+            found.append((start, end))
+    return found
 
 
 def _frame(value: Any, name: str) -> int | None:

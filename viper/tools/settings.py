@@ -27,11 +27,12 @@ THRESHOLD_NAMES = (
     "faces.threshold",
     "image_search.threshold",
     "like.threshold",
+    "tracker.threshold",
 )
 
 # Values in a profile that declares none; those of others are 0. The first has the best F1 on the
-# smears that :mod:`viper.tools.alike` names.
-DEFAULT_THRESHOLDS = {"like.threshold": 0.4}
+# smears that :mod:`viper.tools.alike` names, the second is ByteTrack's own.
+DEFAULT_THRESHOLDS = {"like.threshold": 0.4, "tracker.threshold": 0.2}
 
 # Routines that compare depths if a profile has calibrated their ratio.
 DEPTH_ROUTINES = ("is_on", "is_next_to")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 from tests.strategies.bench import Bench, picture
 from viper.errors import ToolError, UsageError
-from viper.models.media import Media
+from viper.models.media import Media, write_mp4
 from viper.plugins import offered
 from viper.reasoner import RunOptions
 from viper.sandbox import Ref
@@ -176,11 +177,12 @@ def test_a_given_program_is_checked_as_well_and_not_mirrored_if_it_names_a_side(
     assert "mirrored" not in names(left)
 
 
-def test_a_program_that_reads_writing_has_no_checks() -> None:
+@pytest.mark.parametrize("tool", ["ocr", "read_clip", "track_objects"])
+def test_a_program_that_reads_writing_or_a_file_has_no_checks(tool: str) -> None:
     with Bench([COUNT]) as bench:
         context, _ = bench.reasoner.context(picture(), "what?", RunOptions())
         trial = bench.reasoner.execute(COUNT, picture()).trace.trials[0]
-        read = replace(trial, tool_calls=(replace(trial.tool_calls[0], tool="ocr"),))
+        read = replace(trial, tool_calls=(replace(trial.tool_calls[0], tool=tool),))
         assert agreement(bench.reasoner.components, context, trial)
         assert agreement(bench.reasoner.components, context, read) == ()
 
@@ -194,3 +196,15 @@ def test_a_budget_that_ends_a_check_is_no_disagreement() -> None:
         assert agreement(bench.reasoner.components, spent, trial) == ()
         checks = agreement(bench.reasoner.components, context, trial)
     assert [check.name for check in checks] == CHANGES
+
+
+@pytest.mark.parametrize("settings", [{"checks": True}, {"verify": True}])
+def test_an_answer_from_the_file_of_a_video_is_given_without_checks(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "video.mp4"
+    write_mp4(path, np.zeros((16, 32, 32, 3), np.uint8))
+    program = "def execute_command(video):\n    return VideoSegment(video).overview(4).num_frames\n"
+    with Bench([program] * 5) as bench:
+        result = bench.reasoner.run(path, "how many frames?", task="question", **settings)
+    assert result.answer.value == 4 and not result.trace.checks

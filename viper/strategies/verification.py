@@ -35,6 +35,7 @@ from viper.strategies.program import (
 )
 from viper.strategies.relations import Variant, harmless, variants
 from viper.strategies.voting import Group, agree, answer_key, short_text, with_winner
+from viper.tools.video_tools import VIDEO_TOOLS
 
 # Number of exact inputs for each query: programs that differ on one input of seven are told apart
 # with a probability of 95 %.
@@ -73,6 +74,9 @@ def verify(components: Components, context: RunContext, conclusion: Conclusion) 
         expected = max(counts, key=lambda key: (counts[key], key == seen))
         name = f"exact input {number + 1}"
         checks.append(Check("exact", name, seen == expected, str(expected), str(seen)))
+    # the file of a video, which some programs read, cannot be changed
+    if VIDEO_TOOLS.keys() & {call.tool for call in answering.tool_calls}:
+        return replace(conclusion, checks=tuple(checks))
     for variant in variants(context.query, context.media, answering.answer, answering):
         checks.append(_ask_variant(components, context, variant, answering.program))
     return replace(conclusion, checks=tuple(checks))
@@ -87,12 +91,13 @@ def agreement(
     model, because thresholds apply after the caches. Then the picture is mirrored, brighter and
     cropped, at the same time, so that backends can batch the requests. A run that the budget or an
     endpoint ended is no check. Programs that read writing have none: a mirror makes it illegible,
-    and reading takes seconds. Neither have edited pictures, which nothing compares.
+    and reading takes seconds. Neither have edited pictures, which nothing compares, nor programs
+    that read the file of a video, which cannot be changed.
     """
     if trial is None or not trial.program or trial.answer is None or trial.answer.kind == "image":
         return ()
     readers = {each.name for each in REGISTRY.all() if each.visibility.needs == "ocr"}
-    if readers & {call.tool for call in trial.tool_calls}:
+    if (readers | VIDEO_TOOLS.keys()) & {call.tool for call in trial.tool_calls}:
         return ()
     answer, schedules = trial.answer, components.toolbox.settings.sensitivities
     judges = {call.judged_by or "" for call in trial.tool_calls} & schedules.keys()

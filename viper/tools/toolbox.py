@@ -44,7 +44,6 @@ from viper.tools.picture_tools import PICTURE_TOOLS
 from viper.tools.session import MODEL_ERRORS, ToolSession
 from viper.tools.settings import ToolSettings
 from viper.tools.tool_functions import TOOL_FUNCTIONS
-from viper.tools.tracking import track_objects
 from viper.tools.video_tools import VIDEO_TOOLS
 
 
@@ -140,7 +139,6 @@ ALL_TOOLS: Mapping[str, Callable[..., Any]] = {
     **TOOL_FUNCTIONS,
     **PICTURE_TOOLS,
     **VIDEO_TOOLS,
-    track_objects.__name__: track_objects,
     **KNOWLEDGE_TOOLS,
     **{routine.name: as_tool(routine) for routine in REGISTRY.all() if routine.tool},
 }

@@ -14,6 +14,7 @@ from viper.models.media_files import MAX_FRAMES
 from viper.sandbox import Ref
 from viper.schema import clip_id
 from viper.tools.session import ToolSession
+from viper.tools.tracking import track_objects
 
 
 def read_clip(
@@ -52,5 +53,5 @@ def frame_times(session: ToolSession, segment: Any) -> list[float]:
 
 
 VIDEO_TOOLS: dict[str, Callable[..., Any]] = {
-    tool.__name__: tool for tool in (read_clip, frame_times)
+    tool.__name__: tool for tool in (read_clip, frame_times, track_objects)
 }

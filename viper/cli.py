@@ -24,6 +24,8 @@ _COMMANDS = {
         "Label the cases of a job that tell most, in a browser.", "Ask"),
     "audit": ("viper.commands.audit:audit",
         "List the labels of a table that are probably wrong.", "Ask"),
+    "watch": ("viper.commands.watch:watch",
+        "Tell when a condition begins to hold in a video.", "Ask"),
     "export": ("viper.commands.exported:export",
         "Write the program of an answer as a script of your own.", "Ask"),
     "demo": ("viper.commands.demo:demo", "Ask about images and videos in a browser.", "Ask"),

@@ -36,7 +36,7 @@ OLD_NAMES = {
     "seek induce": "lab seek induce",
 }
 SECTIONS = {
-    "Ask": ["run", "exec", "apply", "fit", "review", "audit", "export", "demo"],
+    "Ask": ["run", "exec", "apply", "fit", "review", "audit", "watch", "export", "demo"],
     "Evaluate": ["eval", "data"],
     "Improve": ["ace", "learn"],
     "Inspect": ["view", "report"],

@@ -149,6 +149,7 @@ COMMANDS = {
 # Commands whose arguments and files are the user's own, and those of other formats.
 OF_THE_USER = [
     *("demo", "demo-questions", "serve", "mcp", "help", "view", "env", "data", "setup", "lab"),
+    "watch",
     *("ace-describe", "ace-mine", "ace-tune", "ace-pool-export", "ace-pool-prune"),
     *("ace-pool-rollback", "ace-pool-show", "ace-pool-start"),
     *("learn-prompts", "learn-writer", "learn-workflows"),

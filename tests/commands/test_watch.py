@@ -1,0 +1,65 @@
+"""``viper watch`` on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.commands.test_bad_input import viper
+from tests.watch.test_watching import BRIGHT, lit_video
+
+
+def test_a_writer_writes_the_program_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    video = lit_video(tmp_path / "light.mp4", [(1, 2)], 3)
+    out = tmp_path / "out"
+    line = ("watch", str(video), "when there is a red ball", "--out", str(out), "--profile")
+    code, printed, _ = viper(capsys, *line, "embedded")
+    program = (out / "program.py").read_text()
+    assert code in (0, 1) and "ball" in program and "def execute_command" in program
+    assert not printed
+    (out / "program.py").write_text(program + "# mine\n")
+    viper(capsys, *line, "embedded")
+    assert (out / "program.py").read_text().endswith("# mine\n")
+
+
+def test_rows_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    video = lit_video(tmp_path / "light.mp4", [(1, 2)], 3)
+    (tmp_path / "bright.py").write_text(BRIGHT)
+    line = ("watch", str(video), "every 0.5 s, while it is light", "--out", str(tmp_path / "out"))
+    code, printed, _ = viper(
+        capsys, *line, "--program", str(tmp_path / "bright.py"), "--profile", "embedded"
+    )
+    rows = [json.loads(row) for row in printed.splitlines()]
+    assert code == 0 and [(row["kind"], row["time"]) for row in rows] == [
+        ("began", 1), ("ended", 2),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["VIDEO"], 2, "expected a condition, or --program"),
+        (["nowhere.mp4", "it is light"], 2, "nowhere.mp4: no such file or folder"),
+        (["EMPTY", "it is light"], 2, "no file yet, for which to write a program"),
+        (["TEXT", "it is light"], 2, "TEXT"),
+        (["VIDEO", "every 5 s"], 2, "names no condition"),
+        (["VIDEO", "it is light", "--every", "0"], 2, "--every"),
+        (["VIDEO", "it is light", "--on-event", ""], 2, "--on-event is empty"),
+        (["VIDEO", "it is light", "--program", "none.py"], 2, "none.py: no such program file"),
+    ],
+)
+def test_bad_input_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, said: str
+) -> None:
+    lit_video(tmp_path / "VIDEO", [], 1)
+    (tmp_path / "EMPTY").mkdir()
+    (tmp_path / "TEXT").write_text("no video")
+    line = [str(tmp_path / a) if a in ("VIDEO", "EMPTY", "TEXT") else a for a in arguments]
+    got, printed, err = viper(
+        capsys, "watch", *line, "--out", str(tmp_path / "out"), "--profile", "embedded"
+    )
+    assert (got, printed) == (code, "") and said in err.splitlines()[-1]

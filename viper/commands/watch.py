@@ -1,0 +1,147 @@
+"""``viper watch``: rows for each time that a condition begins to hold in a video."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from viper.commands import options as cli
+from viper.commands.terminal import hint_to_go_on, note
+from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
+from viper.storage.json_lines import dumps
+
+if TYPE_CHECKING:
+    from viper.reasoner import Reasoner
+
+# Seconds of a window by default: a look each second for pictures; videos take margins as well.
+_EVERY_PICTURE, _EVERY_VIDEO, _MARGIN = 1.0, 5.0, 2.0
+
+_TASK = "statement"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchOptions(cli.ProfileChoice):
+    """Options of ``viper watch``."""
+
+    # fmt: off
+    out: Path = cli.out_field("DIR", "Folder for events, evidence and progress.")
+    program: Path | None = cli.option("--program", type=click.Path(path_type=Path),
+        metavar="FILE.py",
+        help="Python file as viper exec takes it, instead of one written for CONDITION.")
+    every: float | None = cli.option("--every", type=click.FloatRange(0.04, 3600),
+        metavar="SECONDS",
+        help="Time between two looks. By default what CONDITION says, else 1; 5 if the program "
+             "takes a video.")
+    margin: float = cli.option("--margin", type=click.FloatRange(0, 60), default=_MARGIN,
+        metavar="SECONDS", help="A program that takes a video sees so much more before and after.")
+    cooldown: float = cli.option("--cooldown", type=click.FloatRange(0), default=0.0,
+        metavar="SECONDS", help="Least time between two events.")
+    once: bool = cli.option("--once", help="End when all files of a folder were read.")
+    on_event: str | None = cli.option("--on-event", metavar="COMMAND|URL",
+        help="Give each event as JSON to this command on standard input, without a shell, or send "
+             "it to this address.")
+    api: str | None = cli.given_by(cli.api_option)
+    learned: bool = cli.learned_field()
+    # fmt: on
+
+
+@click.command()
+@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("condition", default="")
+@cli.options_as(WatchOptions)
+def watch(options: WatchOptions, source: Path, condition: str) -> int:
+    """Print a row of JSON for each time that CONDITION begins to hold in SOURCE.
+
+    SOURCE is a video file, or a folder into which a recorder writes video files, read in the order
+    of their names. CONDITION is a statement; before it may stand "every 5 s", and "when" (told at
+    its begin), "while" (also at its end) or "until" (the watch ends). The writer writes one program
+    for it, DIR/program.py, which then runs on a frame of each second. --program gives another; its
+    question is CONDITION. It returns True or False; about a video also the moments of events: True,
+    {"moments": [seconds, ...]}.
+
+    Events are also in DIR/events.jsonl, with pages of evidence. After Ctrl-C or a crash, the same
+    command continues, and no event is lost or there twice. --on-event gets each at least once;
+    repeated ones have the same id. An address gets VIPER_WATCH_SECRET in the header X-Viper-Secret.
+    The exit code is 1 if the program failed on a window.
+
+    \b
+    viper watch yard.mp4 "when a dog is on the table" --out dog
+    viper watch recordings/ --program crossings.py --out gate --on-event https://example.org/hook
+    """
+    from viper.evaluate.runs.manifest import decisive_tables
+    from viper.reasoner import RunOptions
+    from viper.schema import to_json
+    from viper.watch.delivery import Receiver
+    from viper.watch.events import PROGRAM, Event, EventLog
+    from viper.watch.watching import Condition, Watch, takes_video
+
+    if not condition and options.program is None:
+        raise UsageError("expected a condition, or --program")
+    asked = Condition.read(condition) if condition else Condition("")
+    given = "" if options.program is None else cli.read_program(options.program)
+    receiver = None if options.on_event is None else Receiver.read(options.on_event)
+    profile = cli.open_profile(options)
+    facts = [
+        str(source.resolve()), condition, given, options.every, options.margin, options.cooldown,
+        options.api, decisive_tables(to_json(profile.document)),
+    ]  # fmt: skip
+    fingerprint = hashlib.sha256(dumps(facts).encode()).hexdigest()[:16]
+    with ExitStack() as stack:
+        log = EventLog(options.out, fingerprint)
+        stack.callback(log.close)
+        reasoner = stack.enter_context(cli.open_reasoner(profile))
+        path = options.out / PROGRAM
+        if not path.exists():
+            _write(path, given or _written(reasoner, source, asked.text))
+        program = cli.read_program(path)
+        video = takes_video(program)
+
+        def show(event: Event) -> None:
+            click.echo(dumps(event))
+
+        # a look at a frame must be cheap, and tuning after nothing was found makes false alarms
+        run_options = RunOptions(_TASK, self_tune=False, checks=False)
+        every = options.every or asked.every or (_EVERY_VIDEO if video else _EVERY_PICTURE)
+        running = Watch(
+            reasoner, program, asked, run_options, log, video, every, options.margin,
+            options.cooldown, options.once, receiver, show, lambda text: note(f"viper: {text}"),
+        )  # fmt: skip
+        stack.enter_context(hint_to_go_on())
+        running.run(source)
+        failed = log.state.failed
+    if failed:
+        note(f"viper: the program failed on {failed} windows")
+    return EXIT_FAILED if failed else EXIT_OK
+
+
+def _write(path: Path, program: str) -> None:
+    from viper.storage.files import write_file
+
+    write_file(path, program.rstrip("\n") + "\n")
+
+
+def _written(reasoner: Reasoner, source: Path, statement: str) -> str:
+    """Return a program that a writer wrote for the first frame of a source.
+
+    Raises:
+        UsageError: it wrote none that answers.
+    """
+    from viper.watch.windows import files, windows
+
+    first = next(files(source, "", is_done=False, once=True), None)
+    if first is None:
+        raise UsageError(f"{source}: no file yet, for which to write a program; give --program")
+    window = next(windows(first, 1.0, 0.0, video=False))
+    result = reasoner.run(window.media, statement, task=_TASK)
+    answering = result.trace.answering
+    if answering is None or not answering.program:
+        raise UsageError(
+            f"no program answers {statement[:60]!r} on the first frame; put it in other words, or "
+            "give --program"
+        )
+    return answering.program

@@ -1,0 +1,157 @@
+"""Events of a watch, each stored exactly once, whenever the process is killed.
+
+A folder holds ``events.jsonl`` and ``state.json``. A row is appended first; then the state says how
+long the file of rows is and which windows are done. Rows after that are removed at the next start,
+and their windows run again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+from viper.errors import StoreError, UsageError
+from viper.record import RecordError, record_from_json
+from viper.storage.files import WriterLock, file_errors, write_file
+from viper.storage.json_lines import append_line, dumps
+
+EVENTS, STATE, PROGRAM, PAGES = "events.jsonl", "state.json", "program.py", "pages"
+
+# Rows that are read at once for a receiver that was away.
+_TOLD_AT_ONCE = 100
+
+Kind = Literal["began", "ended"]
+
+
+@dataclass(frozen=True)
+class Event:
+    """One row of ``events.jsonl``.
+
+    Attributes:
+        id: the same for every delivery of this event.
+        kind: what the condition did; the end of ``while`` has the id of its begin, and ``-end``.
+        source: name of the file.
+        time: seconds from the start of the file.
+        clock: seconds of video since the watch began.
+        confidence: calibrated probability that the answer is right, or None.
+        info: what the program returned beside its answer.
+        page: page with the evidence, beside this file.
+    """
+
+    id: str
+    kind: Kind
+    source: str
+    time: float
+    clock: float
+    confidence: float | None = None
+    info: Any = None
+    page: str = ""
+
+
+@dataclass(frozen=True)
+class State:
+    """How far a watch is.
+
+    Attributes:
+        fingerprint: of all that decides about events.
+        file, window: the file that is read, and the number of its windows that are done.
+        clock: seconds of the files before it.
+        rows: bytes of ``events.jsonl``.
+        since: id of the event that goes on; "" for none.
+        last: clock of the last event, for the cool-down; None for none.
+        recent: clocks of moments near the end of the last window.
+        told: bytes of ``events.jsonl`` that the receiver has.
+        failed: windows whose program failed.
+    """
+
+    fingerprint: str
+    file: str = ""
+    window: int = 0
+    clock: float = 0.0
+    rows: int = 0
+    since: str = ""
+    last: float | None = None
+    recent: tuple[float, ...] = ()
+    told: int = 0
+    failed: int = 0
+
+
+@dataclass
+class EventLog:
+    """The folder of a watch, held by one process.
+
+    Raises:
+        StoreError: it cannot be written, another process holds it, or a file is damaged.
+        UsageError: another watch has the folder.
+    """
+
+    folder: Path
+    fingerprint: str
+    state: State = field(init=False)
+
+    def __post_init__(self) -> None:
+        with file_errors(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock = WriterLock(self.folder / ".lock", "this watch")
+        self.state = State(self.fingerprint)
+        path = self.folder / STATE
+        try:
+            if path.exists():
+                self.state = self._read(path)
+            self._cut()
+        except BaseException:
+            self.close()
+            raise
+
+    def _read(self, path: Path) -> State:
+        try:
+            with file_errors(path):
+                state = record_from_json(State, json.loads(path.read_bytes()))
+        except (RecordError, ValueError, RecursionError) as error:
+            raise StoreError(f"{path}: no state of viper watch ({str(error)[:80]})") from None
+        if state.fingerprint != self.fingerprint:
+            raise UsageError(
+                f"{self.folder}: the folder of another watch (its source, condition, program, "
+                "profile or windows differ); give another --out"
+            )
+        return state
+
+    def _cut(self) -> None:
+        """Remove rows of windows that were not done."""
+        path = self.folder / EVENTS
+        with file_errors(path):
+            size = path.stat().st_size if path.exists() else 0
+            if size < self.state.rows:
+                raise StoreError(
+                    f"{path}: {size} bytes; expected {self.state.rows}: rows were removed; "
+                    "put them back, or give another --out"
+                )
+            if size > self.state.rows:
+                os.truncate(path, self.state.rows)
+
+    def add(self, event: Event) -> None:
+        """Append a row; it counts once :meth:`commit` was called."""
+        path = self.folder / EVENTS
+        append_line(path, event)
+        self.state = replace(self.state, rows=path.stat().st_size)
+
+    def commit(self, **changes: Any) -> None:
+        """Change the state, and store it with all rows so far."""
+        self.state = replace(self.state, **changes)
+        write_file(self.folder / STATE, dumps(self.state) + "\n")
+
+    def untold(self) -> bytes:
+        """Return rows that the receiver does not have yet, the earliest :data:`_TOLD_AT_ONCE`."""
+        path = self.folder / EVENTS
+        if self.state.told >= self.state.rows:
+            return b""
+        with file_errors(path), path.open("rb") as file:
+            file.seek(self.state.told)
+            return b"".join(islice(file, _TOLD_AT_ONCE))
+
+    def close(self) -> None:
+        self._lock.release()

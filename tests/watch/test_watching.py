@@ -72,7 +72,8 @@ def watched(
     log = EventLog(out, "one")
     options = {
         "program": BRIGHT, "every": 0.5, "margin": 1.0, "cooldown": 0.0, "once": True,
-        "receiver": None, "on_event": lambda event: None, "say": lambda text: None,
+        "receiver": None, "on_window": lambda window: None, "on_event": lambda event: None,
+        "say": lambda text: None,
     } | changes  # fmt: skip
     try:
         Watch(
@@ -104,6 +105,7 @@ def test_while_tells_the_end_too(reasoner: Reasoner, video: Path, tmp_path: Path
 
 def test_until_ends_the_watch(reasoner: Reasoner, video: Path, tmp_path: Path) -> None:
     assert len(watched(reasoner, video, tmp_path, "until it is light")) == 1
+    assert len(watched(reasoner, video, tmp_path, "until it is light")) == 1  # it has ended
 
 
 def test_a_cooldown_leaves_out_events_that_follow_soon(
@@ -119,6 +121,35 @@ def test_a_moment_near_the_border_of_two_windows_is_one_event(
 ) -> None:
     rows = watched(reasoner, video, tmp_path, program=FLASHES, every=every)
     assert [row["time"] for row in rows] == pytest.approx([4, 12, 20], abs=0.2)
+
+
+def test_two_events_of_one_moment_have_two_ids(reasoner: Reasoner, tmp_path: Path) -> None:
+    program = "def execute_command(video):\n    return True, {'moments': [1.5, 1.5]}\n"
+    source = lit_video(tmp_path / "a.mp4", [], 3)
+    rows = watched(reasoner, source, tmp_path / "out", program=program, every=5)
+    assert [row["id"] for row in rows] == ["000000001500", "000000001500-2"]
+    assert all((tmp_path / "out" / row["page"]).is_file() for row in rows)
+
+
+def test_a_kill_after_the_last_window_of_a_file_keeps_the_clock(
+    reasoner: Reasoner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "recorded"
+    folder.mkdir()
+    lit_video(folder / "a.mp4", [], 3)
+    commit = EventLog.commit
+
+    def killed(self: EventLog, **changes: Any) -> None:
+        if changes.get("window") == -1:
+            raise KeyboardInterrupt
+        commit(self, **changes)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(EventLog, "commit", killed)
+        with pytest.raises(KeyboardInterrupt):
+            watched(reasoner, folder, tmp_path / "out")
+    lit_video(folder / "b.mp4", [(1, 2)], 3)
+    assert [row["clock"] for row in watched(reasoner, folder, tmp_path / "out")] == [4]
 
 
 def test_a_folder_is_one_video_in_the_order_of_its_names(

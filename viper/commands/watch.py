@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from contextlib import ExitStack
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,12 +13,14 @@ from typing import TYPE_CHECKING
 import click
 
 from viper.commands import options as cli
-from viper.commands.terminal import hint_to_go_on, note
+from viper.commands.terminal import clock, hint_to_go_on, note, rich_bar
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
+from viper.escape import for_terminal
 from viper.storage.json_lines import dumps
 
 if TYPE_CHECKING:
     from viper.reasoner import Reasoner
+    from viper.watch.windows import Window
 
 # Seconds of a window by default: a look each second for pictures; videos take margins as well.
 _EVERY_PICTURE, _EVERY_VIDEO, _MARGIN = 1.0, 5.0, 2.0
@@ -109,7 +113,8 @@ def watch(options: WatchOptions, source: Path, condition: str) -> int:
         every = options.every or asked.every or (_EVERY_VIDEO if video else _EVERY_PICTURE)
         running = Watch(
             reasoner, program, asked, run_options, log, video, every, options.margin,
-            options.cooldown, options.once, receiver, show, lambda text: note(f"viper: {text}"),
+            options.cooldown, options.once, receiver, stack.enter_context(_status()), show,
+            lambda text: note(f"viper: {text}"),
         )  # fmt: skip
         stack.enter_context(hint_to_go_on())
         running.run(source)
@@ -117,6 +122,21 @@ def watch(options: WatchOptions, source: Path, condition: str) -> int:
     if failed:
         note(f"viper: the program failed on {failed} windows")
     return EXIT_FAILED if failed else EXIT_OK
+
+
+@contextmanager
+def _status() -> Iterator[Callable[[Window], None]]:
+    """Show file and time of the window on a terminal; yield what is called with each."""
+    if not sys.stderr.isatty():
+        yield lambda window: None
+        return
+    from rich.progress import SpinnerColumn, TextColumn
+
+    text = TextColumn("{task.description}", markup=False)
+    with rich_bar(SpinnerColumn(), text, description="") as update:
+        yield lambda window: update(
+            description=f"{for_terminal(window.path.name)} {clock(window.start)}"
+        )
 
 
 def _write(path: Path, program: str) -> None:

@@ -59,6 +59,7 @@ class State:
     Attributes:
         fingerprint: of all that decides about events.
         file, window: the file that is read, and the number of its windows that are done.
+        read: seconds of it that these windows hold.
         clock: seconds of the files before it.
         rows: bytes of ``events.jsonl``.
         since: id of the event that goes on; "" for none.
@@ -71,6 +72,7 @@ class State:
     fingerprint: str
     file: str = ""
     window: int = 0
+    read: float = 0.0
     clock: float = 0.0
     rows: int = 0
     since: str = ""

@@ -80,7 +80,8 @@ class Watch:
         every, margin: of :func:`viper.watch.windows.windows`.
         cooldown: seconds after an event in which no other one counts.
         once: end when all files that are there were read.
-        on_event, say: called with each new event, and with remarks.
+        on_window, on_event, say: called with each window before it is judged, with each new event,
+            and with remarks.
     """
 
     reasoner: Reasoner
@@ -94,6 +95,7 @@ class Watch:
     cooldown: float
     once: bool
     receiver: Receiver | None
+    on_window: Callable[[Window], None]
     on_event: Callable[[Event], None]
     say: Callable[[str], None]
 
@@ -106,20 +108,23 @@ class Watch:
         """
         self._tell()  # what an earlier process did not deliver
         begun = self.log.state
+        if self.condition.mode == "until" and begun.last is not None:
+            return
         for path in files(source, begun.file, is_done=begun.window < 0, once=self.once):
             state = self.log.state
             first = state.window if state.file == path.name else 0
-            end = 0.0
             try:
                 for window in windows(path, self.every, self.margin, video=self.video, first=first):
-                    end = window.end
+                    self.on_window(window)
                     if self._look(window) and self.condition.mode == "until":
                         return
             except MediaError as error:
                 if source.is_file():
                     raise
                 self.say(str(error))
-            self.log.commit(file=path.name, window=-1, clock=self.log.state.clock + end)
+            state = self.log.state
+            read = state.read if state.file == path.name else 0.0
+            self.log.commit(file=path.name, window=-1, read=0.0, clock=state.clock + read)
 
     def _look(self, window: Window) -> bool:
         """Run the program on a window; return whether there was an event."""
@@ -127,7 +132,9 @@ class Watch:
             self.program, window.media, self.condition.text, self.options
         )
         state, fresh = self.log.state, list[Event]()
-        changes: dict[str, Any] = {"file": window.path.name, "window": window.number + 1}
+        changes: dict[str, Any] = {
+            "file": window.path.name, "window": window.number + 1, "read": window.end,
+        }  # fmt: skip
         if result.answer is None:
             changes["failed"] = state.failed + 1
             if not state.failed:
@@ -155,7 +162,7 @@ class Watch:
         if isinstance(info, Mapping) and isinstance(info.get(MOMENTS), list):
             times = _times(info[MOMENTS])
             recent = [time - state.clock for time in state.recent]
-            kept = []
+            kept: list[float] = []
             for time in times:
                 if not window.start - _BORDER_S <= time < window.end:
                     continue  # that of another window
@@ -163,10 +170,10 @@ class Watch:
                 if same and time < window.start + _BORDER_S:
                     recent.remove(same[0])
                     continue
-                kept.append(time)
                 if last is None or state.clock + time - last >= self.cooldown:
                     last = state.clock + time
-                    yield self._event("began", window, time, result, info)
+                    yield self._event("began", window, time, result, info, kept.count(time))
+                kept.append(time)
             near = (time for time in kept if time >= window.end - 2 * _BORDER_S)
             changes["recent"] = tuple(state.clock + time for time in near)
         elif bool(answer.value) and not state.since:
@@ -182,9 +189,12 @@ class Watch:
                 yield event
         changes["last"] = last
 
-    def _event(self, kind: Any, window: Window, time: float, result: RunResult, info: Any) -> Event:
+    def _event(
+        self, kind: Any, window: Window, time: float, result: RunResult, info: Any, same: int = 0
+    ) -> Event:
+        """Write the page of an event; ``same`` others have its time."""
         clock = round(self.log.state.clock + time, 3)
-        name = f"{round(clock * 1000):012d}"
+        name = f"{round(clock * 1000):012d}{f'-{same + 1}' if same else ''}"
         page = f"{PAGES}/{name}.html"
         target = self.log.folder / page
         target.parent.mkdir(exist_ok=True)

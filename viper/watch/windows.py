@@ -70,6 +70,8 @@ def windows(
             raise MediaError(f"{path}: is a picture; expected a video")
         if not (length := decoded.seconds):
             raise MediaError(f"{path}: does not say how long it is; save it again as MP4")
+        if start >= length:  # a process was killed after the last window
+            return
         end = min(start + every, length)
         if video:
             until = min(start + every + margin, length)

@@ -19,13 +19,10 @@ from viper.escape import for_terminal
 from viper.storage.json_lines import dumps
 
 if TYPE_CHECKING:
-    from viper.reasoner import Reasoner
     from viper.watch.windows import Window
 
 # Seconds of a window by default: a look each second for pictures; videos take margins as well.
 _EVERY_PICTURE, _EVERY_VIDEO, _MARGIN = 1.0, 5.0, 2.0
-
-_TASK = "statement"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +79,7 @@ def watch(options: WatchOptions, source: Path, condition: str) -> int:
     from viper.schema import to_json
     from viper.watch.delivery import Receiver
     from viper.watch.events import PROGRAM, Event, EventLog
-    from viper.watch.watching import Condition, Watch, takes_video
+    from viper.watch.watching import TASK, Condition, Watch, takes_video, written_program
 
     if not condition and options.program is None:
         raise UsageError("expected a condition, or --program")
@@ -101,7 +98,7 @@ def watch(options: WatchOptions, source: Path, condition: str) -> int:
         reasoner = stack.enter_context(cli.open_reasoner(profile))
         path = options.out / PROGRAM
         if not path.exists():
-            _write(path, given or _written(reasoner, source, asked.text))
+            _write(path, given or written_program(reasoner, source, asked.text))
         program = cli.read_program(path)
         video = takes_video(program)
 
@@ -109,7 +106,7 @@ def watch(options: WatchOptions, source: Path, condition: str) -> int:
             click.echo(dumps(event))
 
         # a look at a frame must be cheap, and tuning after nothing was found makes false alarms
-        run_options = RunOptions(_TASK, self_tune=False, checks=False)
+        run_options = RunOptions(TASK, self_tune=False, checks=False)
         every = options.every or asked.every or (_EVERY_VIDEO if video else _EVERY_PICTURE)
         running = Watch(
             reasoner, program, asked, run_options, log, video, every, options.margin,
@@ -143,25 +140,3 @@ def _write(path: Path, program: str) -> None:
     from viper.storage.files import write_file
 
     write_file(path, program.rstrip("\n") + "\n")
-
-
-def _written(reasoner: Reasoner, source: Path, statement: str) -> str:
-    """Return a program that a writer wrote for the first frame of a source.
-
-    Raises:
-        UsageError: it wrote none that answers.
-    """
-    from viper.watch.windows import files, windows
-
-    first = next(files(source, "", is_done=False, once=True), None)
-    if first is None:
-        raise UsageError(f"{source}: no file yet, for which to write a program; give --program")
-    window = next(windows(first, 1.0, 0.0, video=False))
-    result = reasoner.run(window.media, statement, task=_TASK)
-    answering = result.trace.answering
-    if answering is None or not answering.program:
-        raise UsageError(
-            f"no program answers {statement[:60]!r} on the first frame; put it in other words, or "
-            "give --program"
-        )
-    return answering.program

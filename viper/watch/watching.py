@@ -24,6 +24,9 @@ from viper.watch.windows import Window, files, windows
 
 Mode = Literal["when", "while", "until"]
 
+# The task of conditions.
+TASK = "statement"
+
 # Name under which a program returns the moments of events, in seconds of the file.
 MOMENTS = "moments"
 
@@ -220,6 +223,25 @@ class Watch:
             if why:
                 self.say(f"not delivered: {why}; it is tried again at the next event")
                 return
+
+
+def written_program(reasoner: Reasoner, source: Path, statement: str) -> str:
+    """Return a program that a writer wrote for the first frame of a source.
+
+    Raises:
+        UsageError: there is no file yet, or none of its programs answers.
+    """
+    first = next(files(source, "", is_done=False, once=True), None)
+    if first is None:
+        raise UsageError(f"{source}: no file yet, for which to write a program; give --program")
+    window = next(windows(first, 1.0, 0.0, video=False))
+    answering = reasoner.run(window.media, statement, task=TASK).trace.answering
+    if answering is None or not answering.program:
+        raise UsageError(
+            f"no program answers {statement[:60]!r} on the first frame; put it in other words, or "
+            "give --program"
+        )
+    return answering.program
 
 
 def takes_video(program: str) -> bool:

@@ -8,6 +8,7 @@ source, which may be a folder that grows.
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,12 @@ SETTLED_S = 5.0
 
 # Seconds between two looks at a folder.
 _POLL_S = 1.0
+
+# Windows of one frame that are read at once: opening a file takes as long as some frames.
+_AHEAD = 16
+
+# The times of frames are rounded by containers, in seconds.
+_EARLY_S = 0.002
 
 # Frames of a window that are read for its program; more it reads itself (``skim``, ``tracks``).
 _FRAMES = 8
@@ -60,32 +67,34 @@ def windows(
     """
     number, length = first, float("inf")
     while number * every < length:
-        start = number * every
-        begin = max(0.0, start - margin)
-        step = (every + start - begin + margin) / _FRAMES
-        times = [begin + step * index for index in range(_FRAMES)] if video else [start]
+        starts = [(number + index) * every for index in range(1 if video else _AHEAD)]
+        times = starts
+        if video:
+            begin = max(0.0, starts[0] - margin)
+            step = (starts[0] + every + margin - begin) / _FRAMES
+            times = [begin + step * index for index in range(_FRAMES)]
         with limited():
             decoded = decode(path, times=times)
         if decoded.pixels.ndim != 4:
             raise MediaError(f"{path}: is a picture; expected a video")
         if not (length := decoded.seconds):
             raise MediaError(f"{path}: does not say how long it is; save it again as MP4")
-        if start >= length:  # a process was killed after the last window
-            return
-        end = min(start + every, length)
-        if video:
-            until = min(start + every + margin, length)
-            media = Media(
-                video=decoded.pixels,
-                names=(path.name,),
-                times=decoded.times,
-                seconds=until,
-                paths=(path,),
-            )
-        else:
-            media = Media((decoded.pixels[0],), names=(path.name,))
-        yield Window(path, number, start, end, media)
-        number += 1
+        for start in starts:
+            if start >= length:  # also if a process was killed after the last window
+                return
+            if video:
+                media = Media(
+                    video=decoded.pixels,
+                    names=(path.name,),
+                    times=decoded.times,
+                    seconds=min(start + every + margin, length),
+                    paths=(path,),
+                )
+            else:
+                shown = max(0, bisect_right(decoded.times, start + _EARLY_S) - 1)
+                media = Media((decoded.pixels[shown],), names=(path.name,))
+            yield Window(path, number, start, min(start + every, length), media)
+            number += 1
 
 
 def files(source: Path, last: str, *, is_done: bool, once: bool) -> Iterator[Path]:

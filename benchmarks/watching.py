@@ -1,0 +1,235 @@
+"""How well conditions are watched in long clips of the world, whose events have exact times.
+
+    python -m benchmarks.watching [--split val] [--clips 10] [--seconds 300] [--every 0.5]
+
+Each clip has ten conditions: eight in words, for which the writer of `embedded` writes a program on
+the first frame, and two crossings of the middle by a given program with tracks. An event counts as
+told if a row lies between half a second before it and its end (crossings: within a second); one
+that lasts less than a second counts neither way. Prints precision, recall, delays and false alarms
+by kind, and every condition that failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+import numpy as np
+from numpy.typing import NDArray
+
+from viper.api.image_patch import ImagePatch
+from viper.api.routines.tracks import crosses
+from viper.api.runtime import ImageHandle
+from viper.errors import ViperError
+from viper.evaluate.campaign import bound_arenas
+from viper.evaluate.intervals import proportion
+from viper.models.media import CLIP_FPS
+from viper.profiles import load_profile
+from viper.reasoner import Reasoner, RunOptions
+from viper.watch.events import Event, EventLog
+from viper.watch.watching import TASK, Condition, Watch, takes_video, written_program
+from viper_lab.world.long_clips import LongClip, long_clip, write_long_clip
+from viper_lab.world.scene import CLIP_HEIGHT, CLIP_WIDTH
+
+# A row may be this early: frames are shown for an eighth of a second, boxes tremble.
+_EARLY_S = 0.5
+
+# Shorter events need not be told, and may be.
+_SHORT_S = 1.0
+
+# Pixels between two centres from which one is left of the other.
+_BESIDE = 3.0
+
+CROSSING = """
+def execute_command(video):
+    middle = (({x}, 0), ({x}, {height}))
+    times = []
+    for track in VideoSegment(video).tracks({name!r}, rate=8):
+        times += crosses(track, middle)
+    return bool(times), {{"moments": times}}
+"""
+
+Span = tuple[float, float]
+
+
+@dataclass
+class Asked:
+    """A condition with its events, from when to when in seconds."""
+
+    kind: str
+    words: str
+    spans: list[Span]
+    program: str = ""
+
+
+@dataclass
+class Score:
+    conditions: int = 0
+    told: int = 0
+    right: int = 0
+    needed: int = 0
+    seen: int = 0
+    hours: float = 0.0
+    delays: list[float] = field(default_factory=list)
+
+
+def asked_of(clip: LongClip, draw: Random) -> Iterator[Asked]:
+    """Yield the conditions of a clip."""
+    names, boxes = clip.names, clip.visible
+    assert boxes is not None
+    there = ~np.isnan(boxes[..., 0])
+    middle = (boxes[..., 0] + boxes[..., 2]) / 2
+    order = draw.sample(range(len(names)), len(names))
+    for one in order[:3]:
+        yield Asked("presence", f"there is a {names[one]}", spans(there[:, one]))
+    yield Asked("absence", f"there is no {names[order[3]]}", spans(~there[:, order[3]]))
+    for one, other, word in ((order[0], order[1], "left"), (order[2], order[4], "right")):
+        sign = 1 if word == "left" else -1
+        gap = sign * (middle[:, other] - middle[:, one])
+        text = f"the {names[one]} is to the {word} of the {names[other]}"
+        yield Asked("relation", text, spans(steady(gap, there[:, one] & there[:, other])))
+    both = there[:, order[3]] & there[:, order[4]]
+    text = f"there is a {names[order[3]]} and there is a {names[order[4]]}"
+    yield Asked("both", text, spans(both))
+    yield Asked("count", "there are 5 objects", spans(there.sum(1) == 5))
+    for one in order[:2]:
+        times = crossing_times(boxes[:, one])
+        program = CROSSING.format(x=CLIP_WIDTH // 2, height=CLIP_HEIGHT, name=names[one])
+        yield Asked("crossing", names[one], [(at - 0.5, at + 1.0) for at in times], program)
+
+
+def spans(holds: NDArray[np.bool_]) -> list[Span]:
+    """Return from when to when something holds, also from the start on."""
+    changes = np.flatnonzero(np.diff(np.r_[False, holds, False].astype(int)))
+    pairs = changes.reshape(-1, 2) / CLIP_FPS
+    return [(float(start), float(end)) for start, end in pairs]
+
+
+def steady(gap: NDArray[np.float32], there: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return where a gap is positive; near 0 it is what it was before."""
+    holds, now = np.zeros(len(gap), bool), False
+    for frame, (value, both) in enumerate(zip(gap, there, strict=True)):
+        if not both:
+            now = False
+        elif abs(value) > _BESIDE:
+            now = bool(value > 0)
+        holds[frame] = now
+    return holds
+
+
+def crossing_times(boxes: NDArray[np.float32]) -> list[float]:
+    """Return when an object's visible box crosses the middle, by the routine of programs."""
+    handle = ImageHandle("clip-0-1-1#0", CLIP_WIDTH, CLIP_HEIGHT, lambda *_, **__: None)
+    line = ((CLIP_WIDTH / 2, 0), (CLIP_WIDTH / 2, CLIP_HEIGHT))
+    times: list[float] = []
+    for start, end in spans(~np.isnan(boxes[:, 0])):
+        frames = range(round(start * CLIP_FPS), round(end * CLIP_FPS))
+        patches = [
+            ImagePatch._at(handle, x0, CLIP_HEIGHT - y1, x1, CLIP_HEIGHT - y0)
+            for x0, y0, x1, y1 in boxes[frames].tolist()
+        ]
+        track = {"times": [frame / CLIP_FPS for frame in frames], "patches": patches}
+        times += crosses(track, line)
+    return times
+
+
+def count(score: Score, asked: Asked, told: list[float]) -> None:
+    """Add the rows of a condition to a score."""
+    left = list(asked.spans)
+    for at in told:
+        found = next((s for s in left if s[0] - _EARLY_S <= at <= s[1]), None)
+        if found is None:
+            score.told += 1
+            continue
+        left.remove(found)
+        if found[1] - found[0] >= _SHORT_S:
+            score.told += 1
+            score.right += 1
+            score.seen += 1
+            begin = found[0] + (0.5 if asked.kind == "crossing" else 0.0)
+            score.delays.append(max(0.0, at - begin))
+    score.needed += sum(end - start >= _SHORT_S for start, end in asked.spans)
+
+
+def watched(
+    reasoner: Reasoner, path: Path, asked: Asked, every: float, folder: Path
+) -> list[Event]:
+    """Return the events that a watch tells."""
+    program = asked.program or written_program(reasoner, path, asked.words)
+    found: list[Event] = []
+    log = EventLog(folder, "benchmark")
+    video = takes_video(program)
+    try:
+        Watch(
+            reasoner, program, Condition(asked.words),
+            RunOptions(TASK, self_tune=False, checks=False), log, video,
+            5.0 if video else every, 2.0, 0.0, True, None, lambda window: None, found.append,
+            lambda text: print(f"  {asked.words}: {text}", flush=True),
+        ).run(path)  # fmt: skip
+    finally:
+        log.close()
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--split", default="val", help="split of the objects")
+    parser.add_argument("--clips", type=int, default=10, help="number of clips")
+    parser.add_argument("--first", type=int, default=0, help="number of the first clip")
+    parser.add_argument("--seconds", type=float, default=300, help="length of a clip")
+    parser.add_argument("--every", type=float, default=0.5, help="seconds between two looks")
+    options = parser.parse_args()
+    bound_arenas()
+    scores: dict[str, Score] = defaultdict(Score)
+    began = time.perf_counter()
+    with Reasoner(load_profile("embedded"), preload=False) as reasoner:
+        for index in range(options.first, options.first + options.clips):
+            with tempfile.TemporaryDirectory() as name:
+                path = Path(name) / "clip.mp4"
+                clip = write_long_clip(long_clip(options.split, index, options.seconds), path)
+                for number, asked in enumerate(asked_of(clip, Random(f"conditions {index}"))):
+                    before = Score(**vars(scores[asked.kind]))
+                    scores[asked.kind].conditions += 1
+                    scores[asked.kind].hours += options.seconds / 3600
+                    try:
+                        told = watched(
+                            reasoner, path, asked, options.every, Path(name) / str(number)
+                        )
+                    except ViperError as error:
+                        print(f"  {asked.words}: {error}", flush=True)
+                        told = []
+                    count(scores[asked.kind], asked, [event.time for event in told])
+                    now = scores[asked.kind]
+                    missed = now.needed - before.needed - (now.seen - before.seen)
+                    wrong = now.told - before.told - (now.right - before.right)
+                    if missed or wrong:
+                        print(f"  clip {index}, {asked.kind}, {asked.words}: "
+                              f"{missed} missed, {wrong} false", flush=True)  # fmt: skip
+            print(f"clip {index}: {time.perf_counter() - began:.0f} s", flush=True)
+    whole = Score()
+    for score in scores.values():
+        for key, value in vars(score).items():
+            setattr(whole, key, getattr(whole, key) + value)
+    for kind, score in (*sorted(scores.items()), ("all", whole)):
+        parts = ((score.right, score.told), (score.seen, score.needed))
+        shares = [proportion(right, of) for right, of in parts]
+        precision, recall = (f"{e.value:.3f} [{e.low:.3f}, {e.high:.3f}]" for e in shares)
+        prompt = sum(delay <= 1 for delay in score.delays) / max(1, len(score.delays))
+        print(
+            f"{kind:9} {score.conditions:3} conditions, {score.needed:4} events: "
+            f"precision {precision}, recall {recall}, "
+            f"median delay {statistics.median(score.delays or [0]):.2f} s, "
+            f"{100 * prompt:.0f} % within 1 s, "
+            f"{(score.told - score.right) / score.hours:.2f} false an hour"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -115,3 +115,28 @@ def test_frames_without_a_file_have_no_times() -> None:
     )
     with pytest.raises(MediaError, match="give the video as a file"):
         session.call("read_clip", (media_arguments(session.media)["video"], 0, 1, 2), {}, None)
+
+
+@pytest.mark.parametrize("step", [0.25, 0.3, 1 / 3, 0.7])
+def test_moments_are_looked_for_through_the_whole_video(
+    session: ToolSession, sandbox: Sandbox, step: float
+) -> None:
+    program = f"""
+def execute_command(video):
+    return VideoSegment(video).moments(lambda frame: mean_color(frame)[0] > 128, step={step})
+"""
+    arguments = media_arguments(session.media)
+    outcome = sandbox.run(program, tools=session, entry="execute_command", args=arguments)
+    assert outcome.failure is None
+    ((start, end),) = outcome.value
+    assert start == pytest.approx(LIGHT, abs=step) and end == pytest.approx(SECONDS, abs=step)
+
+
+def test_a_part_of_a_clip_ends_where_the_clip_does(session: ToolSession) -> None:
+    video = media_arguments(session.media)["video"]
+    clip = session.call("read_clip", (video, 10, 20, 10), {}, None)
+    assert session.call("segment_span", (clip,), {}, None) == (10, 20)
+    part = session.call("read_clip", (clip, None, None, 5), {}, None)
+    assert session.call("frame_times", (part,), {}, None) == [10, 12, 14, 16, 18]
+    empty = Ref("segment", (clip.fields[0], 4, 4))
+    assert session.call("segment_span", (empty,), {}, None) == (14, 14)

@@ -259,9 +259,10 @@ class VideoSegment:
         every = float(number(step, "step"))
         if every <= 0:
             raise ValueError(f"step must be above 0 seconds, not {every:g}")
-        first = self.time_of(0) if start is None else float(number(start, "start"))
-        last = self.time_of(-1) + every if end is None else float(number(end, "end"))
-        count = max(1, math.ceil((last - first) / every))
+        begin, until = self._call("segment_span", self)
+        first = begin if start is None else float(number(start, "start"))
+        last = until if end is None else float(number(end, "end"))
+        count = max(1, math.ceil((last - first) / every - 1e-6))
         return self._clip(first, first + count * every, count)
 
     @method(_CHOICE, api=LONG)
@@ -361,8 +362,10 @@ class VideoSegment:
                 info = {"seconds of red": sum(end - start for start, end in red)}
                 return select_answer(info, question, possible_answers)
         """
-        every, first = float(number(step, "step")), self.time_of(0)
-        last = self.time_of(-1) + every
+        every = float(number(step, "step"))
+        if every <= 0:
+            raise ValueError(f"step must be above 0 seconds, not {every:g}")
+        first, last = self._call("segment_span", self)
         times: list[float] = []
         holds: list[bool] = []
         while first < last:

@@ -147,6 +147,13 @@ class Media:
             raise MediaError("the times of the frames are not known; give the video as a file")
         return self.times
 
+    def end_of(self, video_id: str) -> float:
+        """Return the seconds from the start of the video's file to the end of :meth:`frames`."""
+        named = CLIP_ID.fullmatch(video_id)
+        if named is None:
+            return self.seconds
+        return min(self.seconds, (int(named[1]) + int(named[2])) / 1e3)
+
     def _clip(self, name: str) -> Decoded:
         named = CLIP_ID.fullmatch(name)
         if named is None or self.video is None:

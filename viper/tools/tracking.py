@@ -173,14 +173,17 @@ def track_objects(
     }
 
 
+def segment_span(session: ToolSession, segment: Any) -> tuple[float, float]:
+    """Return start and end of a segment, in seconds from the start of the video's file."""
+    media, (video_id, first, last) = session.media, session.segment(segment)
+    times = (*media.frame_times(video_id), media.end_of(video_id))
+    return times[first], times[last]
+
+
 def _frames(session: ToolSession, segment: Any, rate: float) -> Iterator[tuple[str, int, float]]:
     """Yield name of the clip, number within it, and time of frames at a rate."""
-    media, (video_id, first, last) = session.media, session.segment(segment)
-    times = media.frame_times(video_id)
-    if first >= last:
-        return
-    begin, until = times[first], times[last] if last < len(times) else media.seconds
-    count = max(1, ceil((until - begin) * rate - 1e-6))
+    media, (begin, until) = session.media, segment_span(session, segment)
+    count = ceil((until - begin) * rate - 1e-6)
     if count > MOST_FRAMES:
         raise ToolError(
             f"{count:,} frames at {rate:g} a second; at most {MOST_FRAMES:,} are followed: "

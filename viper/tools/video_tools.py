@@ -14,7 +14,7 @@ from viper.models.media_files import MAX_FRAMES
 from viper.sandbox import Ref
 from viper.schema import clip_id
 from viper.tools.session import ToolSession
-from viper.tools.tracking import track_objects
+from viper.tools.tracking import segment_span, track_objects
 
 
 def read_clip(
@@ -31,10 +31,8 @@ def read_clip(
             f"{int(count):,} frames; expected 1 to {MAX_FRAMES} at once: look at a shorter part, "
             "or at fewer frames of it"
         )
-    media, (video_id, first, last) = session.media, session.segment(segment)
-    times = media.frame_times(video_id)
-    begin = times[first] if start is None and first < len(times) else float(start or 0)
-    until = times[last] if last < len(times) else media.seconds
+    media, (begin, until) = session.media, segment_span(session, segment)
+    begin = begin if start is None else float(start)
     until = until if end is None else float(end)
     if not 0 <= begin < until or begin >= media.seconds:
         raise ToolError(
@@ -53,5 +51,5 @@ def frame_times(session: ToolSession, segment: Any) -> list[float]:
 
 
 VIDEO_TOOLS: dict[str, Callable[..., Any]] = {
-    tool.__name__: tool for tool in (read_clip, frame_times, track_objects)
+    tool.__name__: tool for tool in (read_clip, frame_times, segment_span, track_objects)
 }

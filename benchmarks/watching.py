@@ -1,6 +1,6 @@
 """How well conditions are watched in long clips of the world, whose events have exact times.
 
-    python -m benchmarks.watching [--split val] [--clips 10] [--seconds 300] [--every 0.5]
+    python -m benchmarks.watching [--split val] [--clips 10] [--seconds 300]
 
 Each clip has ten conditions: eight in words, for which the writer of `embedded` writes a program on
 the first frame, and two crossings of the middle by a given program with tracks. An event counts as
@@ -140,8 +140,8 @@ def crossing_times(boxes: NDArray[np.float32]) -> list[float]:
     return times
 
 
-def count(score: Score, asked: Asked, told: list[float]) -> None:
-    """Add the rows of a condition to a score."""
+def count(score: Score, asked: Asked, told: list[float], held: float) -> None:
+    """Add the rows of a condition to a score; they were told so many seconds after their time."""
     left = list(asked.spans)
     for at in told:
         found = next((s for s in left if s[0] - _EARLY_S <= at <= s[1]), None)
@@ -154,12 +154,12 @@ def count(score: Score, asked: Asked, told: list[float]) -> None:
             score.right += 1
             score.seen += 1
             begin = found[0] + (0.5 if asked.kind == "crossing" else 0.0)
-            score.delays.append(max(0.0, at - begin))
+            score.delays.append(max(0.0, at + held - begin))
     score.needed += sum(end - start >= _SHORT_S for start, end in asked.spans)
 
 
 def watched(
-    reasoner: Reasoner, path: Path, asked: Asked, every: float, folder: Path
+    reasoner: Reasoner, path: Path, asked: Asked, every: float, hold: float, folder: Path
 ) -> list[Event]:
     """Return the events that a watch tells."""
     program = asked.program or written_program(reasoner, path, asked.words)
@@ -170,7 +170,7 @@ def watched(
         Watch(
             reasoner, program, Condition(asked.words),
             RunOptions(TASK, self_tune=False, checks=False), log, video,
-            5.0 if video else every, 2.0, 0.0, True, None, lambda window: None, found.append,
+            5.0 if video else every, 2.0, hold, 0.0, True, None, lambda window: None, found.append,
             lambda text: print(f"  {asked.words}: {text}", flush=True),
         ).run(path)  # fmt: skip
     finally:
@@ -185,6 +185,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="number of the first clip")
     parser.add_argument("--seconds", type=float, default=300, help="length of a clip")
     parser.add_argument("--every", type=float, default=0.5, help="seconds between two looks")
+    parser.add_argument("--hold", type=float, default=0.5, help="seconds for which it must hold")
     options = parser.parse_args()
     bound_arenas()
     scores: dict[str, Score] = defaultdict(Score)
@@ -200,12 +201,18 @@ def main() -> None:
                     scores[asked.kind].hours += options.seconds / 3600
                     try:
                         told = watched(
-                            reasoner, path, asked, options.every, Path(name) / str(number)
+                            reasoner,
+                            path,
+                            asked,
+                            options.every,
+                            options.hold,
+                            Path(name) / str(number),
                         )
                     except ViperError as error:
                         print(f"  {asked.words}: {error}", flush=True)
                         told = []
-                    count(scores[asked.kind], asked, [event.time for event in told])
+                    held = 0.0 if asked.kind == "crossing" else options.hold
+                    count(scores[asked.kind], asked, [event.time for event in told], held)
                     now = scores[asked.kind]
                     missed = now.needed - before.needed - (now.seen - before.seen)
                     wrong = now.told - before.told - (now.right - before.right)

@@ -26,6 +26,49 @@ def test_a_writer_writes_the_program_once(
     assert (out / "program.py").read_text().endswith("# mine\n")
 
 
+def test_the_program_of_a_watch_that_never_began_is_replaced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.py").write_text("def execute_command(image):\n    return False\n")
+    (tmp_path / "bright.py").write_text(BRIGHT)
+    line = ("--out", str(tmp_path / "out"), "--profile", "embedded", "--program")
+    missing = str(tmp_path / "typo.mp4")
+    assert viper(capsys, "watch", missing, *line, str(tmp_path / "a.py"))[0] == 2
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "program.py").write_text("def execute_command(image):\n    return False\n")
+    video = str(lit_video(tmp_path / "light.mp4", [(1, 2)], 3))
+    code, printed, _ = viper(capsys, "watch", video, *line, str(tmp_path / "bright.py"))
+    assert code == 0 and len(printed.splitlines()) == 1
+
+
+def test_events_that_were_not_delivered_are_said_at_the_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bright.py").write_text(BRIGHT)
+    video = str(lit_video(tmp_path / "light.mp4", [(1, 2)], 3))
+    line = ("watch", video, "--program", str(tmp_path / "bright.py"), "--profile", "embedded")
+    code, _, err = viper(capsys, *line, "--out", str(tmp_path / "out"), "--on-event", "false")
+    assert code == 1 and "the same line again delivers them" in err
+    code, _, err = viper(capsys, *line, "--out", str(tmp_path / "out"), "--on-event", "true")
+    assert code == 0
+
+
+def test_a_terminal_gets_no_control_characters(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bad.py").write_text(
+        "def execute_command(image):\n    raise ValueError('\\x1b]0;gotcha\\x07')\n"
+    )
+    video = str(lit_video(tmp_path / "light.mp4", [], 2))
+    code, _, err = viper(
+        capsys, "watch", video, "--program", str(tmp_path / "bad.py"), "--profile", "embedded",
+        "--out", str(tmp_path / "out"),
+    )  # fmt: skip
+    assert code == 1 and "gotcha" in err and "\x1b" not in err
+    assert "failed on 2 windows" in err
+
+
 def test_rows_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     video = lit_video(tmp_path / "light.mp4", [(1, 2)], 3)
     (tmp_path / "bright.py").write_text(BRIGHT)
@@ -44,7 +87,7 @@ def test_rows_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     [
         (["VIDEO"], 2, "expected a condition, or --program"),
         (["nowhere.mp4", "it is light"], 2, "nowhere.mp4: no such file or folder"),
-        (["EMPTY", "it is light"], 2, "no file yet, for which to write a program"),
+        (["EMPTY", "it is light"], 2, "no video yet, for which to write a program"),
         (["TEXT", "it is light"], 2, "TEXT"),
         (["VIDEO", "every 5 s"], 2, "names no condition"),
         (["VIDEO", "it is light", "--every", "0"], 2, "--every"),

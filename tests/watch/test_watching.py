@@ -25,8 +25,9 @@ from viper.reasoner import Reasoner, RunOptions
 from viper.watch import delivery
 from viper.watch.delivery import Receiver
 from viper.watch.events import EVENTS, STATE, EventLog
-from viper.watch.watching import Condition, Watch, takes_video
+from viper.watch.watching import Condition, Watch, takes_video, written_program
 from viper.watch.windows import files
+from viper_lab.world.long_clips import long_clip, write_long_clip
 
 SECONDS = 30
 
@@ -71,7 +72,7 @@ def watched(
     """Watch to the end; return the rows of the folder."""
     log = EventLog(out, "one")
     options = {
-        "program": BRIGHT, "every": 0.5, "margin": 1.0, "cooldown": 0.0, "once": True,
+        "program": BRIGHT, "every": 0.5, "margin": 1.0, "hold": 0.0, "cooldown": 0.0, "once": True,
         "receiver": None, "on_window": lambda window: None, "on_event": lambda event: None,
         "say": lambda text: None,
     } | changes  # fmt: skip
@@ -115,7 +116,15 @@ def test_a_cooldown_leaves_out_events_that_follow_soon(
     assert [row["time"] for row in rows] == [4.0, 9.5, 20.0]
 
 
-@pytest.mark.parametrize("every", [0.5, 1.0, 4.0, 5.0])
+def test_what_holds_too_shortly_does_not_count(reasoner: Reasoner, tmp_path: Path) -> None:
+    source = lit_video(tmp_path / "a.mp4", [(2, 2.6), (4, 8), (9, 12), (14, 16)], 20)
+    rows = watched(reasoner, source, tmp_path / "out", "while it is light", hold=1.0)
+    assert [(row["kind"], row["time"]) for row in rows] == [
+        ("began", 4), ("ended", 12), ("began", 14), ("ended", 16),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("every", [0.25, 0.5, 1.0, 4.0, 5.0])
 def test_a_moment_near_the_border_of_two_windows_is_one_event(
     reasoner: Reasoner, video: Path, tmp_path: Path, every: float
 ) -> None:
@@ -123,8 +132,75 @@ def test_a_moment_near_the_border_of_two_windows_is_one_event(
     assert [row["time"] for row in rows] == pytest.approx([4, 12, 20], abs=0.2)
 
 
+def moments_program(*moments: str) -> str:
+    listed = ", ".join(moments)
+    return f"def execute_command(video):\n    return True, {{'moments': [{listed}]}}\n"
+
+
+@pytest.mark.parametrize("every", [0.25, 5.0, 6.0])
+def test_moments_near_a_border_are_matched_with_the_nearest(
+    reasoner: Reasoner, tmp_path: Path, every: float
+) -> None:
+    source = lit_video(tmp_path / "a.mp4", [], 8)
+    program = moments_program("4.1", "4.9", "5.4", "7.99", "8.0")
+    rows = watched(reasoner, source, tmp_path / "out", program=program, every=every)
+    assert [row["time"] for row in rows] == [4.1, 4.9, 5.4, 7.99, 8.0]
+
+
+def test_what_is_no_time_is_no_moment(reasoner: Reasoner, tmp_path: Path) -> None:
+    source = lit_video(tmp_path / "a.mp4", [], 5)
+    program = moments_program(
+        "4", "float('nan')", "1", "(3, 4)", "10 ** 400", "True", "-0.3", "'2'", "[]", "1e300"
+    )
+    rows = watched(reasoner, source, tmp_path / "out", program=program, every=5)
+    assert [row["time"] for row in rows] == [1, 3, 4]
+
+
+def test_moments_see_a_window_to_its_end(reasoner: Reasoner, tmp_path: Path) -> None:
+    source = lit_video(tmp_path / "a.mp4", [(18.2, 19.8), (58, 59.5)], 60)
+    rows = watched(
+        reasoner, source, tmp_path / "out", program=FLASHES.replace("0.125", "0.3"), every=20.0,
+        margin=0.0,
+    )  # fmt: skip
+    assert [row["time"] for row in rows] == pytest.approx([18.2, 58], abs=0.3)
+
+
+def test_a_file_that_is_gone_before_it_was_read_keeps_the_clock(
+    reasoner: Reasoner, tmp_path: Path
+) -> None:
+    folder = tmp_path / "recorded"
+    folder.mkdir()
+    lit_video(folder / "a.mp4", [(1, 2)], 6)
+
+    def stop(window: Any) -> None:
+        if window.start == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        watched(reasoner, folder, tmp_path / "out", on_window=stop)
+    (folder / "a.mp4").unlink()
+    lit_video(folder / "b.mp4", [(2, 3)], 5)
+    assert [row["clock"] for row in watched(reasoner, folder, tmp_path / "out")] == [1, 6]
+
+
+def test_an_end_that_is_not_told_begins_no_cooldown(reasoner: Reasoner, tmp_path: Path) -> None:
+    source = lit_video(tmp_path / "a.mp4", [(1, 9), (11, 12)], 14)
+    rows = watched(reasoner, source, tmp_path / "out", cooldown=5.0)
+    assert [row["time"] for row in rows] == [1, 11]
+
+
+def test_a_file_that_is_no_video_does_not_hide_the_others(
+    reasoner: Reasoner, tmp_path: Path
+) -> None:
+    (tmp_path / "notes.txt").write_text("no video")
+    with pytest.raises(UsageError, match="no video yet"):
+        written_program(reasoner, tmp_path, "there is a red ball")
+    lit_video(tmp_path / "z.mp4", [], 2)
+    assert "ball" in written_program(reasoner, tmp_path, "there is a red ball")
+
+
 def test_two_events_of_one_moment_have_two_ids(reasoner: Reasoner, tmp_path: Path) -> None:
-    program = "def execute_command(video):\n    return True, {'moments': [1.5, 1.5]}\n"
+    program = moments_program("1.5001", "1.5004")
     source = lit_video(tmp_path / "a.mp4", [], 3)
     rows = watched(reasoner, source, tmp_path / "out", program=program, every=5)
     assert [row["id"] for row in rows] == ["000000001500", "000000001500-2"]
@@ -195,6 +271,22 @@ def test_a_program_that_fails_changes_nothing_and_is_counted(
     assert "at 4.0 s: no answer (runtime: " in said[0]
 
 
+def test_a_thing_that_is_not_there_is_not_where_a_condition_says(
+    reasoner: Reasoner, tmp_path: Path
+) -> None:
+    """Programs take the first of what they found, and fail where nothing was."""
+    program = """
+def execute_command(image):
+    patch = ImagePatch(image)
+    return patch.find("red cube")[0].left < patch.find("blue ball")[0].left
+"""
+    video = tmp_path / "clip.mp4"
+    write_long_clip(long_clip("val", 0, 6.0), video)
+    assert not watched(reasoner, video, tmp_path / "out", program=program, every=2)
+    assert json.loads((tmp_path / "out" / STATE).read_text())["window"] == -1
+    assert json.loads((tmp_path / "out" / STATE).read_text())["failed"] == 0
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
@@ -204,6 +296,7 @@ def test_a_program_that_fails_changes_nothing_and_is_counted(
         ("every 5 s, while a dog is there", ("a dog is there", "while", 5)),
         ("every 2 minutes until: a dog is there", ("a dog is there", "until", 120)),
         ("every 0.5 seconds a dog is there", ("a dog is there", "when", 0.5)),
+        ("every 3600 s a dog is there", ("a dog is there", "when", 3600)),
         ("every dog is there", ("every dog is there", "when", None)),
         ("whiledog", ("whiledog", "when", None)),
     ],
@@ -211,6 +304,12 @@ def test_a_program_that_fails_changes_nothing_and_is_counted(
 def test_words_of_a_condition(words: str, expected: tuple[Any, ...]) -> None:
     read = Condition.read(words)
     assert (read.text, read.mode, read.every) == expected
+
+
+@pytest.mark.parametrize("words", ["every 0 s it is light", "every 61 minutes it is light"])
+def test_a_time_out_of_range_is_said(words: str) -> None:
+    with pytest.raises(UsageError, match="expected 0.04 s to 60 minutes"):
+        Condition.read(words)
 
 
 @pytest.mark.parametrize("words", ["when", "every 5 s", " every 5 s, while "])
@@ -322,7 +421,7 @@ def test_a_command_that_fails_is_said(
     monkeypatch.setattr(delivery, "_ATTEMPTS", 1)
     remarks: list[str] = []
     rows = watched(reasoner, video, tmp_path, receiver=Receiver.read(command), say=remarks.append)
-    assert len(rows) == 3 and len(remarks) == 3 and said in remarks[0]
+    assert len(rows) == 3 and len(remarks) == 4 and said in remarks[0]  # once more at the end
 
 
 def test_no_shell_reads_the_command(reasoner: Reasoner, video: Path, tmp_path: Path) -> None:
@@ -354,13 +453,30 @@ def test_a_folder_belongs_to_one_watch_and_one_process(tmp_path: Path) -> None:
         EventLog(tmp_path, "one")
 
 
+@pytest.mark.parametrize("name", [EVENTS, STATE, ".lock", "pages", "program.py"])
+def test_a_link_in_the_folder_is_not_followed(tmp_path: Path, name: str) -> None:
+    (tmp_path / "theirs").write_text("precious")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).symlink_to(tmp_path / "theirs")
+    with pytest.raises(StoreError, match="is a link"):
+        EventLog(tmp_path / "out", "one")
+    assert (tmp_path / "theirs").read_text() == "precious"
+
+
+def test_a_file_of_rows_that_is_no_watchs_stays(tmp_path: Path) -> None:
+    (tmp_path / EVENTS).write_text("precious\n")
+    with pytest.raises(UsageError, match="no folder of viper watch"):
+        EventLog(tmp_path, "one")
+    assert (tmp_path / EVENTS).read_text() == "precious\n"
+
+
 def test_a_full_disk_is_one_line_and_loses_nothing(
     reasoner: Reasoner, video: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit, count = EventLog.commit, iter(range(10**6))
 
     def full(self: EventLog, **changes: Any) -> None:
-        if next(count) == 8:  # after the row of the first event
+        if (self.folder / EVENTS).exists() and not next(count):  # after the row of an event
             from viper.storage.files import disk_full
 
             raise disk_full(self.folder / STATE)

@@ -40,6 +40,8 @@ class WatchOptions(cli.ProfileChoice):
              "takes a video.")
     margin: float = cli.option("--margin", type=click.FloatRange(0, 60), default=_MARGIN,
         metavar="SECONDS", help="A program that takes a video sees so much more before and after.")
+    hold: float = cli.option("--hold", type=click.FloatRange(0, 3600), default=0.0,
+        metavar="SECONDS", help="Time for which the condition must hold, or not, before it counts.")
     cooldown: float = cli.option("--cooldown", type=click.FloatRange(0), default=0.0,
         metavar="SECONDS", help="Least time between two events.")
     once: bool = cli.option("--once", help="End when all files of a folder were read.")
@@ -83,13 +85,15 @@ def watch(options: WatchOptions, source: Path, condition: str) -> int:
 
     if not condition and options.program is None:
         raise UsageError("expected a condition, or --program")
+    if not source.exists():
+        raise UsageError(f"{source}: no such file or folder")
     asked = Condition.read(condition) if condition else Condition("")
     given = "" if options.program is None else cli.read_program(options.program)
     receiver = None if options.on_event is None else Receiver.read(options.on_event)
     profile = cli.open_profile(options)
     facts = [
-        str(source.resolve()), condition, given, options.every, options.margin, options.cooldown,
-        options.api, decisive_tables(to_json(profile.document)),
+        str(source.resolve()), condition, given, options.every, options.margin, options.hold,
+        options.cooldown, options.api, options.learned, decisive_tables(to_json(profile.document)),
     ]  # fmt: skip
     fingerprint = hashlib.sha256(dumps(facts).encode()).hexdigest()[:16]
     with ExitStack() as stack:
@@ -97,7 +101,7 @@ def watch(options: WatchOptions, source: Path, condition: str) -> int:
         stack.callback(log.close)
         reasoner = stack.enter_context(cli.open_reasoner(profile))
         path = options.out / PROGRAM
-        if not path.exists():
+        if log.is_new or not path.exists():
             _write(path, given or written_program(reasoner, source, asked.text))
         program = cli.read_program(path)
         video = takes_video(program)
@@ -110,15 +114,19 @@ def watch(options: WatchOptions, source: Path, condition: str) -> int:
         every = options.every or asked.every or (_EVERY_VIDEO if video else _EVERY_PICTURE)
         running = Watch(
             reasoner, program, asked, run_options, log, video, every, options.margin,
-            options.cooldown, options.once, receiver, stack.enter_context(_status()), show,
-            lambda text: note(f"viper: {text}"),
+            options.hold, options.cooldown, options.once, receiver,
+            stack.enter_context(_status()), show, lambda text: note(f"viper: {for_terminal(text)}"),
         )  # fmt: skip
         stack.enter_context(hint_to_go_on())
-        running.run(source)
-        failed = log.state.failed
-    if failed:
-        note(f"viper: the program failed on {failed} windows")
-    return EXIT_FAILED if failed else EXIT_OK
+        try:
+            running.run(source)
+        finally:
+            if failed := log.state.failed:
+                note(f"viper: the program failed on {failed} windows")
+        is_untold = receiver is not None and log.state.told < log.state.rows
+    if is_untold:
+        note("viper: not all events were delivered; the same line again delivers them")
+    return EXIT_FAILED if failed or is_untold else EXIT_OK
 
 
 @contextmanager

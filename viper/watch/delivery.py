@@ -78,8 +78,11 @@ class Receiver:
             secret = os.environ.get(SECRET)
             headers = {"Content-Type": "application/json", **({HEADER: secret} if secret else {})}
             try:
-                reply = httpx.post(self.address, content=row, headers=headers, timeout=_TIMEOUT_S)
-                reply.raise_for_status()
+                # what it replies is not read, however much or slowly it sends
+                with httpx.stream(
+                    "POST", self.address, content=row, headers=headers, timeout=_TIMEOUT_S
+                ) as reply:
+                    reply.raise_for_status()
             except httpx.HTTPStatusError as error:
                 raise _DeliveryError(f"the address replied {error.response.status_code}") from None
             except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:

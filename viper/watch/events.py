@@ -16,10 +16,15 @@ from typing import Any, Literal
 
 from viper.errors import StoreError, UsageError
 from viper.record import RecordError, record_from_json
-from viper.storage.files import WriterLock, file_errors, write_file
+from viper.storage.files import WriterLock, file_errors, read_plain_file, write_file
 from viper.storage.json_lines import append_line, dumps
 
 EVENTS, STATE, PROGRAM, PAGES = "events.jsonl", "state.json", "program.py", "pages"
+
+_LOCK = ".lock"
+
+# A state holds some numbers and names.
+_STATE_BYTES = 1 << 20
 
 # Rows that are read at once for a receiver that was away.
 _TOLD_AT_ONCE = 100
@@ -63,6 +68,7 @@ class State:
         clock: seconds of the files before it.
         rows: bytes of ``events.jsonl``.
         since: id of the event that goes on; "" for none.
+        turned: clock since which the answer is another than that; None if it is the same.
         last: clock of the last event, for the cool-down; None for none.
         recent: clocks of moments near the end of the last window.
         told: bytes of ``events.jsonl`` that the receiver has.
@@ -76,6 +82,7 @@ class State:
     clock: float = 0.0
     rows: int = 0
     since: str = ""
+    turned: float | None = None
     last: float | None = None
     recent: tuple[float, ...] = ()
     told: int = 0
@@ -86,39 +93,53 @@ class State:
 class EventLog:
     """The folder of a watch, held by one process.
 
+    Attributes:
+        is_new: nothing was watched before.
+
     Raises:
-        StoreError: it cannot be written, another process holds it, or a file is damaged.
-        UsageError: another watch has the folder.
+        StoreError: it cannot be written, another process holds it, or a file is damaged or a link.
+        UsageError: another watch, or something else, has the folder.
     """
 
     folder: Path
     fingerprint: str
     state: State = field(init=False)
+    is_new: bool = field(init=False)
 
     def __post_init__(self) -> None:
         with file_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-        self._lock = WriterLock(self.folder / ".lock", "this watch")
+        for name in (_LOCK, EVENTS, STATE, PROGRAM, PAGES):
+            if (self.folder / name).is_symlink():
+                raise StoreError(f"{self.folder / name}: is a link; give another --out")
+        self._lock = WriterLock(self.folder / _LOCK, "this watch")
         self.state = State(self.fingerprint)
         path = self.folder / STATE
         try:
-            if path.exists():
+            self.is_new = not path.exists()
+            if self.is_new:
+                if (self.folder / EVENTS).exists():
+                    raise UsageError(
+                        f"{self.folder}: has {EVENTS} but no {STATE}, so it is no folder of viper "
+                        "watch; give another --out"
+                    )
+                self.commit()
+            else:
                 self.state = self._read(path)
-            self._cut()
+                self._cut()
         except BaseException:
             self.close()
             raise
 
     def _read(self, path: Path) -> State:
         try:
-            with file_errors(path):
-                state = record_from_json(State, json.loads(path.read_bytes()))
+            state = record_from_json(State, json.loads(read_plain_file(path, _STATE_BYTES)))
         except (RecordError, ValueError, RecursionError) as error:
             raise StoreError(f"{path}: no state of viper watch ({str(error)[:80]})") from None
         if state.fingerprint != self.fingerprint:
             raise UsageError(
                 f"{self.folder}: the folder of another watch (its source, condition, program, "
-                "profile or windows differ); give another --out"
+                "profile or an option differs); give another --out"
             )
         return state
 
@@ -133,7 +154,9 @@ class EventLog:
                     "put them back, or give another --out"
                 )
             if size > self.state.rows:
-                os.truncate(path, self.state.rows)
+                handle = os.open(path, os.O_WRONLY | os.O_NOFOLLOW)
+                with os.fdopen(handle, "wb") as file:
+                    file.truncate(self.state.rows)
 
     def add(self, event: Event) -> None:
         """Append a row; it counts once :meth:`commit` was called."""
@@ -144,7 +167,7 @@ class EventLog:
     def commit(self, **changes: Any) -> None:
         """Change the state, and store it with all rows so far."""
         self.state = replace(self.state, **changes)
-        write_file(self.folder / STATE, dumps(self.state) + "\n")
+        write_file(self.folder / STATE, dumps(self.state) + "\n", inside=self.folder)
 
     def untold(self) -> bytes:
         """Return rows that the receiver does not have yet, the earliest :data:`_TOLD_AT_ONCE`."""

@@ -16,10 +16,9 @@ from typing import Any, Literal
 from viper.errors import PARSE_ERRORS, MediaError, UsageError
 from viper.reasoner import Reasoner, RunOptions
 from viper.run_result import RunResult
-from viper.schema import Answer
 from viper.strategies.program import ENTRY
 from viper.watch.delivery import Receiver
-from viper.watch.events import PAGES, Event, EventLog
+from viper.watch.events import PAGES, Event, EventLog, Kind
 from viper.watch.windows import Window, files, windows
 
 Mode = Literal["when", "while", "until"]
@@ -29,6 +28,12 @@ TASK = "statement"
 
 # Name under which a program returns the moments of events, in seconds of the file.
 MOMENTS = "moments"
+
+# No file is longer, in seconds; a program may return any number.
+_LONGEST_S = 1e7
+
+# Least and greatest seconds between two looks: that of a frame, and an hour.
+EVERY = (0.04, 3600.0)
 
 # Two windows that see one moment at their border tell times that differ by less, in seconds: a few
 # frames of five a second.
@@ -60,13 +65,17 @@ class Condition:
         """Read ``every 5 s, while a car is at the gate``; the words before the statement may miss.
 
         Raises:
-            UsageError: nothing stands after these words.
+            UsageError: nothing stands after these words, or the time is out of range.
         """
         parts = _CONDITION.fullmatch(words)
         assert parts is not None
         every = None
         if parts["every"]:
             every = float(parts["every"]) * (60 if parts["unit"][0] in "mM" else 1)
+            if not EVERY[0] <= every <= EVERY[1]:
+                raise UsageError(
+                    f"every {every:g} s: expected {EVERY[0]:g} s to {EVERY[1] / 60:g} minutes"
+                )
         mode: Any = (parts["mode"] or "when").lower().removesuffix("ever")
         if not parts["rest"].strip():
             raise UsageError(f"{words[:60]!r} names no condition; write: when a dog is in the yard")
@@ -81,6 +90,7 @@ class Watch:
         condition: the statement goes to the program as its question.
         video: the program takes a video.
         every, margin: of :func:`viper.watch.windows.windows`.
+        hold: seconds for which an answer must stay before it counts.
         cooldown: seconds after an event in which no other one counts.
         once: end when all files that are there were read.
         on_window, on_event, say: called with each window before it is judged, with each new event,
@@ -95,12 +105,14 @@ class Watch:
     video: bool
     every: float
     margin: float
+    hold: float
     cooldown: float
     once: bool
     receiver: Receiver | None
     on_window: Callable[[Window], None]
     on_event: Callable[[Event], None]
     say: Callable[[str], None]
+    _has_failed: bool = False  # since this process began
 
     def run(self, source: Path) -> None:
         """Watch a file, or a folder of files, to its end.
@@ -115,7 +127,11 @@ class Watch:
             return
         for path in files(source, begun.file, is_done=begun.window < 0, once=self.once):
             state = self.log.state
+            if state.window >= 0 and state.file not in ("", path.name):  # it is gone
+                self.log.commit(window=-1, read=0.0, clock=state.clock + state.read)
             first = state.window if state.file == path.name else 0
+            if not first:
+                self.log.commit(recent=())  # files share no frames
             try:
                 for window in windows(path, self.every, self.margin, video=self.video, first=first):
                     self.on_window(window)
@@ -128,6 +144,7 @@ class Watch:
             state = self.log.state
             read = state.read if state.file == path.name else 0.0
             self.log.commit(file=path.name, window=-1, read=0.0, clock=state.clock + read)
+        self._tell()  # what failed at the last event
 
     def _look(self, window: Window) -> bool:
         """Run the program on a window; return whether there was an event."""
@@ -138,16 +155,19 @@ class Watch:
         changes: dict[str, Any] = {
             "file": window.path.name, "window": window.number + 1, "read": window.end,
         }  # fmt: skip
-        if result.answer is None:
+        failure = result.failure
+        # what was sought is not there, so that what is said of it is not true
+        is_absent = failure is not None and failure.kind == "below_threshold"
+        if result.answer is None and not is_absent:
             changes["failed"] = state.failed + 1
-            if not state.failed:
-                failure = result.failure
+            if not self._has_failed:
+                self._has_failed = True
                 self.say(
                     f"{window.path.name} at {window.start:.1f} s: no answer"
                     + (f" ({failure.kind}: {failure.message})" if failure else "")
                 )
         else:
-            fresh = list(self._judge(window, result, result.answer, changes))
+            fresh = list(self._judge(window, result, changes))
         for event in fresh:
             self.log.add(event)
             self.on_event(event)
@@ -156,47 +176,59 @@ class Watch:
             self._tell()
         return bool(fresh)
 
-    def _judge(
-        self, window: Window, result: RunResult, answer: Answer, changes: dict[str, Any]
-    ) -> Iterator[Event]:
+    def _judge(self, window: Window, result: RunResult, changes: dict[str, Any]) -> Iterator[Event]:
         """Yield the events of a window; ``changes`` gets what the state keeps of them."""
-        state, info = self.log.state, answer.info
-        last = state.last
+        info = None if result.answer is None else result.answer.info
         if isinstance(info, Mapping) and isinstance(info.get(MOMENTS), list):
-            times = _times(info[MOMENTS])
-            recent = [time - state.clock for time in state.recent]
-            kept: list[float] = []
-            for time in times:
-                if not window.start - _BORDER_S <= time < window.end:
-                    continue  # that of another window
-                same = [each for each in recent if abs(each - time) <= 2 * _BORDER_S]
-                if same and time < window.start + _BORDER_S:
-                    recent.remove(same[0])
-                    continue
-                if last is None or state.clock + time - last >= self.cooldown:
-                    last = state.clock + time
-                    yield self._event("began", window, time, result, info, kept.count(time))
-                kept.append(time)
-            near = (time for time in kept if time >= window.end - 2 * _BORDER_S)
-            changes["recent"] = tuple(state.clock + time for time in near)
-        elif bool(answer.value) and not state.since:
-            if last is None or state.clock + window.start - last >= self.cooldown:
-                event = self._event("began", window, window.start, result, info)
-                changes["since"], last = event.id, event.clock
-                yield event
-        elif not answer.value and state.since:
+            yield from self._moments(window, result, _times(info[MOMENTS]), changes)
+            return
+        holds = result.answer is not None and bool(result.answer.value)
+        state, now = self.log.state, self.log.state.clock + window.start
+        changes["turned"] = None
+        if holds == bool(state.since):
+            return
+        turned = now if state.turned is None else state.turned
+        if now - turned < self.hold - 1e-6:
+            changes["turned"] = turned
+            return
+        time = max(0.0, turned - state.clock)  # 0 if it turned in the file before
+        if not holds:
             changes["since"] = ""
-            last = state.clock + window.start
             if self.condition.mode == "while":
-                event = self._event("ended", window, window.start, result, info)
-                yield event
-        changes["last"] = last
+                changes["last"] = turned
+                yield self._event("ended", window, time, result)
+        elif state.last is None or turned - state.last >= self.cooldown:
+            event = self._event("began", window, time, result)
+            changes |= {"since": event.id, "last": event.clock}
+            yield event
+
+    def _moments(
+        self, window: Window, result: RunResult, times: list[float], changes: dict[str, Any]
+    ) -> Iterator[Event]:
+        """Yield an event for each moment in the core that the window before did not count."""
+        clock, last = self.log.state.clock, self.log.state.last
+        recent, kept = [time - clock for time in self.log.state.recent], list[float]()
+        for time in times:
+            if time < window.start - _BORDER_S or (time >= window.end and not window.is_last):
+                continue  # that of another window
+            same = [each for each in recent if abs(each - time) <= 2 * _BORDER_S]
+            if same and time < window.start + _BORDER_S:
+                nearest = min(same, key=lambda each: abs(each - time))
+                recent.remove(nearest)
+                kept.append(nearest)
+                continue
+            if last is None or clock + time - last >= self.cooldown:
+                last = clock + time
+                yield self._event("began", window, time, result, kept.count(time))
+            kept.append(time)
+        near = (time for time in (*recent, *kept) if time >= window.end - 2 * _BORDER_S)
+        changes |= {"recent": tuple(clock + time for time in near), "last": last}
 
     def _event(
-        self, kind: Any, window: Window, time: float, result: RunResult, info: Any, same: int = 0
+        self, kind: Kind, window: Window, time: float, result: RunResult, same: int = 0
     ) -> Event:
         """Write the page of an event; ``same`` others have its time."""
-        clock = round(self.log.state.clock + time, 3)
+        answer, clock = result.answer, round(self.log.state.clock + time, 3)
         name = f"{round(clock * 1000):012d}{f'-{same + 1}' if same else ''}"
         page = f"{PAGES}/{name}.html"
         target = self.log.folder / page
@@ -208,8 +240,8 @@ class Watch:
             source=window.path.name,
             time=round(time, 3),
             clock=clock,
-            confidence=None if result.answer is None else result.answer.confidence,
-            info=info,
+            confidence=None if answer is None else answer.confidence,
+            info=None if answer is None else answer.info,
             page=page,
         )
 
@@ -221,7 +253,7 @@ class Watch:
             told = self.log.state.told + sum(map(len, lines[:delivered]))
             self.log.commit(told=told)
             if why:
-                self.say(f"not delivered: {why}; it is tried again at the next event")
+                self.say(f"not delivered: {why}; it is tried again later")
                 return
 
 
@@ -231,10 +263,16 @@ def written_program(reasoner: Reasoner, source: Path, statement: str) -> str:
     Raises:
         UsageError: there is no file yet, or none of its programs answers.
     """
-    first = next(files(source, "", is_done=False, once=True), None)
-    if first is None:
-        raise UsageError(f"{source}: no file yet, for which to write a program; give --program")
-    window = next(windows(first, 1.0, 0.0, video=False))
+    window = None
+    for path in files(source, "", is_done=False, once=True):
+        try:
+            window = next(windows(path, 1.0, 0.0, video=False))
+            break
+        except MediaError:
+            if source.is_file():
+                raise
+    if window is None:
+        raise UsageError(f"{source}: no video yet, for which to write a program; give --program")
     answering = reasoner.run(window.media, statement, task=TASK).trace.answering
     if answering is None or not answering.program:
         raise UsageError(
@@ -250,11 +288,12 @@ def takes_video(program: str) -> bool:
         functions = [n for n in ast.walk(ast.parse(program)) if isinstance(n, ast.FunctionDef)]
     except PARSE_ERRORS:
         return False  # the first window says what is wrong
-    entries = (each.args.args for each in functions if each.name == ENTRY)
+    entries = ([*f.args.posonlyargs, *f.args.args] for f in functions if f.name == ENTRY)
     return any(entry and entry[0].arg == "video" for entry in entries)
 
 
 def _times(moments: list[Any]) -> list[float]:
-    """Return moments, or the starts of pairs, in their order; others are left out."""
+    """Return moments, or the starts of pairs, in their order; what is no time is left out."""
     firsts = (each[0] if isinstance(each, list) and each else each for each in moments)
-    return sorted(float(each) for each in firsts if isinstance(each, int | float))
+    numbers = (each for each in firsts if type(each) in (int, float))
+    return sorted(round(float(each), 3) for each in numbers if 0 <= each < _LONGEST_S)

@@ -10,12 +10,14 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from viper.errors import MediaError, UsageError
 from viper.models.decoding import decode, limited
 from viper.models.media import Media
+from viper.storage.files import file_errors
 
 # A file in a folder is complete when it has not grown for this long, in seconds: recorders write at
 # least once a second.
@@ -41,6 +43,7 @@ class Window:
     Attributes:
         number: of the window in its file, from 0.
         start, end: its core, in seconds from the start of the file.
+        is_last: no other follows in the file.
         media: one frame, that of the start, or a video with the margins.
     """
 
@@ -48,6 +51,7 @@ class Window:
     number: int
     start: float
     end: float
+    is_last: bool
     media: Media
 
 
@@ -93,7 +97,8 @@ def windows(
             else:
                 shown = max(0, bisect_right(decoded.times, start + _EARLY_S) - 1)
                 media = Media((decoded.pixels[shown],), names=(path.name,))
-            yield Window(path, number, start, min(start + every, length), media)
+            end = min(start + every, length)
+            yield Window(path, number, start, end, start + every >= length, media)
             number += 1
 
 
@@ -108,6 +113,7 @@ def files(source: Path, last: str, *, is_done: bool, once: bool) -> Iterator[Pat
 
     Raises:
         UsageError: there is no such file or folder.
+        StoreError: the folder cannot be read.
     """
     if source.is_file():
         if not is_done:
@@ -117,12 +123,16 @@ def files(source: Path, last: str, *, is_done: bool, once: bool) -> Iterator[Pat
         raise UsageError(f"{source}: no such file or folder")
     while True:
         fresh = False
-        for path in sorted(source.iterdir()):
+        with file_errors(source):
+            found = sorted(source.iterdir())
+        for path in found:
             is_read = path.name < last or (path.name == last and is_done)
             if is_read or path.name.startswith(".") or not path.is_file():
                 continue
-            if not once and time.time() - path.stat().st_mtime < SETTLED_S:
-                break  # the next look takes it, before those after it
+            with suppress(FileNotFoundError):  # the next look decides
+                # a clock of another machine may be ahead
+                if not once and 0 <= time.time() - path.stat().st_mtime < SETTLED_S:
+                    break  # the next look takes it, before those after it
             yield path
             last, is_done, fresh = path.name, True, True
         if once and not fresh:

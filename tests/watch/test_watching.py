@@ -271,8 +271,9 @@ def test_a_program_that_fails_changes_nothing_and_is_counted(
     assert "at 4.0 s: no answer (runtime: " in said[0]
 
 
+@pytest.mark.parametrize("is_dark", [True, False], ids=["nothing seen", "below a threshold"])
 def test_a_thing_that_is_not_there_is_not_where_a_condition_says(
-    reasoner: Reasoner, tmp_path: Path
+    reasoner: Reasoner, tmp_path: Path, is_dark: bool
 ) -> None:
     """Programs take the first of what they found, and fail where nothing was."""
     program = """
@@ -280,11 +281,14 @@ def execute_command(image):
     patch = ImagePatch(image)
     return patch.find("red cube")[0].left < patch.find("blue ball")[0].left
 """
-    video = tmp_path / "clip.mp4"
-    write_long_clip(long_clip("val", 0, 6.0), video)
-    assert not watched(reasoner, video, tmp_path / "out", program=program, every=2)
-    assert json.loads((tmp_path / "out" / STATE).read_text())["window"] == -1
-    assert json.loads((tmp_path / "out" / STATE).read_text())["failed"] == 0
+    source = tmp_path / "clip.mp4"
+    if is_dark:
+        lit_video(source, [], 4)
+    else:
+        write_long_clip(long_clip("val", 0, 4.0), source)
+    assert not watched(reasoner, source, tmp_path / "out", program=program, every=2)
+    state = json.loads((tmp_path / "out" / STATE).read_text())
+    assert (state["window"], state["failed"]) == (-1, 0)
 
 
 @pytest.mark.parametrize(

@@ -156,9 +156,7 @@ class Watch:
             "file": window.path.name, "window": window.number + 1, "read": window.end,
         }  # fmt: skip
         failure = result.failure
-        # what was sought is not there, so that what is said of it is not true
-        is_absent = failure is not None and failure.kind == "below_threshold"
-        if result.answer is None and not is_absent:
+        if result.answer is None and not _found_nothing(result):
             changes["failed"] = state.failed + 1
             if not self._has_failed:
                 self._has_failed = True
@@ -280,6 +278,20 @@ def written_program(reasoner: Reasoner, source: Path, statement: str) -> str:
             "give --program"
         )
     return answering.program
+
+
+def _found_nothing(result: RunResult) -> bool:
+    """Return whether a program failed because what it sought is not there.
+
+    What a condition says of such a thing is not true.
+    """
+    failure, trials = result.failure, result.trace.trials
+    if failure is None or not trials:
+        return False
+    took_first = failure.exception == "IndexError"
+    return failure.kind == "below_threshold" or (
+        took_first and any(call.result == [] for call in trials[-1].tool_calls)
+    )
 
 
 def takes_video(program: str) -> bool:

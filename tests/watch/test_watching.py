@@ -491,3 +491,11 @@ def test_a_full_disk_is_one_line_and_loses_nothing(
         watched(reasoner, video, tmp_path)
     assert len((tmp_path / EVENTS).read_text().splitlines()) == 1
     assert [row["time"] for row in watched(reasoner, video, tmp_path)] == [4, 12, 20]
+
+
+def test_a_folder_that_cannot_hold_pages_is_one_line(
+    reasoner: Reasoner, video: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "pages").write_text("a file")
+    with pytest.raises(StoreError, match="pages: File exists"):
+        watched(reasoner, video, tmp_path)

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from viper.errors import PARSE_ERRORS, MediaError, UsageError
 from viper.reasoner import Reasoner, RunOptions
 from viper.run_result import RunResult
+from viper.storage.files import file_errors
 from viper.strategies.program import ENTRY
 from viper.watch.delivery import Receiver
 from viper.watch.events import PAGES, Event, EventLog, Kind
@@ -155,11 +156,10 @@ class Watch:
         changes: dict[str, Any] = {
             "file": window.path.name, "window": window.number + 1, "read": window.end,
         }  # fmt: skip
-        failure = result.failure
         if result.answer is None and not _found_nothing(result):
             changes["failed"] = state.failed + 1
             if not self._has_failed:
-                self._has_failed = True
+                self._has_failed, failure = True, result.failure
                 self.say(
                     f"{window.path.name} at {window.start:.1f} s: no answer"
                     + (f" ({failure.kind}: {failure.message})" if failure else "")
@@ -230,7 +230,8 @@ class Watch:
         name = f"{round(clock * 1000):012d}{f'-{same + 1}' if same else ''}"
         page = f"{PAGES}/{name}.html"
         target = self.log.folder / page
-        target.parent.mkdir(exist_ok=True)
+        with file_errors(target.parent):
+            target.parent.mkdir(exist_ok=True)
         result.html(target)
         return Event(
             id=f"{self.log.state.since}-end" if kind == "ended" else name,

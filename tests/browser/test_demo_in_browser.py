@@ -57,6 +57,15 @@ def status(found: Any, text: str) -> None:
     found.locator(".viper-status", has_text=text).first.wait_for()
 
 
+def kept_as(found: Any) -> str:
+    """Waits until a question is answered; what its answer is kept as.
+
+    Before this the same line says that a trial answered.
+    """
+    status(found, "; kept as")
+    return found.locator(".viper-status").first.inner_text().split()[-1]
+
+
 def keep(found: Any) -> None:
     """Sends the feedback with the keyboard.
 
@@ -89,7 +98,7 @@ def test_from_a_drawn_scene_to_feedback(
     frame = found.frame_locator("iframe")
     assert frame.locator("h1").inner_text() == "find the faint ball"
     assert frame.get_by_role("tab").count() == 4
-    kept = found.locator(".viper-status").first.inner_text().split()[-1]
+    kept = kept_as(found)
     found.get_by_label("Wrong? What would have been right").fill("a ball")
     keep(found)
     status(found, "expected a box")
@@ -156,7 +165,7 @@ def test_answer_and_picture_are_shown_once(tab: Tab, served: ServedDemo, picture
     status(found, "writing a program")
     expect(box).to_have_count(0)
     served.llm.released.set()
-    status(found, "answered after")
+    kept_as(found)
     served.llm.released.clear()
 
 
@@ -167,8 +176,7 @@ def test_a_box_is_drawn_as_feedback(
     upload(found, picture)
     found.locator(".viper-media img").wait_for()
     ask(found, "find the faint ball")
-    status(found, "answered after")
-    kept = found.locator(".viper-status").first.inner_text().split()[-1]
+    kept = kept_as(found)
     found.locator("svg[data-draws=right]").wait_for()
     found.frame_locator("iframe").locator(".program").last.wait_for()
     seen = found.locator(".viper-media img").bounding_box()
@@ -225,7 +233,7 @@ def test_a_question_about_words_takes_no_box(tab: Tab, served: ServedDemo, pictu
     upload(found, picture)
     found.locator(".viper-media img").wait_for()
     ask(found, "how many cubes?")
-    status(found, "answered after")
+    kept_as(found)
     found.locator("iframe").wait_for()
     assert (
         found.locator("svg[data-draws=right]").count()
@@ -241,7 +249,7 @@ def test_earlier_questions_are_shown_again(tab: Tab, served: ServedDemo, picture
     found.locator(".viper-media img").wait_for()
     ask(found, "find the faint ball")
     found.get_by_label("find the faint ball → [1, 1, 9, 9]").wait_for()
-    kept = found.locator(".viper-status").first.inner_text().split()[-1]
+    kept = kept_as(found)
     button(found, "Generate a picture").click()
     found.locator("figcaption", has_text="scene").wait_for()
     ask(found, "how many cubes?")
@@ -265,7 +273,7 @@ def test_profile_and_strategy_are_chosen(tab: Tab, served: ServedDemo, picture: 
         found.get_by_label(name).click()
         found.get_by_role("option", name=choice).click()
     ask(found, "what color is it?")
-    status(found, "answered after")
+    kept_as(found)
     frame = found.frame_locator("iframe")
     frame.get_by_text("This strategy writes no program.").wait_for()
     run = served.folder.with_name(f"{served.folder.name}-second-vqa")
@@ -351,8 +359,8 @@ def test_what_others_wrote_is_text(tab: Tab, served: ServedDemo, tmp_path: Path)
     ask(found, f"broken {HOSTILE}")
     found.locator(".viper-answer").wait_for()
     ask(found, f"how many {HOSTILE}?")
-    status(found, "answered after")
-    found.frame_locator("iframe").locator("h1").wait_for()
+    found.frame_locator("iframe").locator("h1", has_text="how many").wait_for()
+    kept_as(found)
     assert HOSTILE in found.frame_locator("iframe").locator("h1").inner_text()
     for frame in found.frames:
         assert frame.evaluate("typeof window.hacked") == "undefined"
@@ -373,7 +381,7 @@ def test_it_can_be_used_by_keyboard(tab: Tab, served: ServedDemo) -> None:
     found.keyboard.press("Enter")
     found.locator(".viper-answer").wait_for()
     # They come with the answer, but not at once: the walk begins when all of them are there.
-    status(found, "answered after")
+    kept_as(found)
     button(found, "Keep this feedback").wait_for()
     found.get_by_role("link", name="Open it in a tab").wait_for()
     seen = []

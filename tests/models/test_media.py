@@ -355,3 +355,18 @@ def test_frames_of_an_animation_without_a_clock_have_no_times(tmp_path: Path) ->
         frames[0].save(path, save_all=True, append_images=frames[1:], duration=duration)
         assert load_media([path]).times == times
     assert shown_at(path, 0.6, 0.7, 2)[0] == [0.5, 1]
+
+
+def test_a_transport_stream_is_sought_to_its_frames(tmp_path: Path) -> None:
+    """Its packets are found by when they are decoded, and not all can be decoded by themselves."""
+    path = tmp_path / "clip.ts"
+    with av.open(str(path), "w", format="mpegts") as container:
+        stream = container.add_stream("libx264", rate=8)
+        stream.width, stream.height, stream.pix_fmt = 32, 32, "yuv420p"
+        stream.options = {"g": "8", "bf": "2"}
+        for number in range(240):
+            pixels = np.full((32, 32, 3), number, np.uint8)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
+        container.mux(stream.encode())
+    for time in (0.0, 5.0, 12.0, 12.5, 20.125, 29.5):
+        assert shown_at(path, time)[0] == [time]

@@ -388,8 +388,15 @@ def _frames_at(
     for time in times:
         reached = second(following) if following is not None else None
         if reached is None or time > reached + _SEEK_S:
-            container.seek(round((time + begin) / stream.time_base), stream=stream, backward=True)
-            decoded, last, following = container.decode(video=0), None, None
+            last, following, back = None, None, 0.0
+            with suppress(av.error.FFmpegError):
+                # Transport streams are sought to any frame, and read from the next one that needs
+                # no other: that may be too late.
+                while back - time <= _SEEK_S and (following is None or second(following) > time):
+                    start = max(0.0, max(time - back, -1.0) + begin)
+                    container.seek(round(start / stream.time_base), stream=stream, backward=True)
+                    decoded = container.decode(video=0)
+                    following, back = next(decoded, None), 2 * back or _SEEK_S
         with suppress(av.error.FFmpegError):
             while following is None or (second(following) <= time and not roughly):
                 last = following or last

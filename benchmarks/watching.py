@@ -1,12 +1,12 @@
 """How well conditions are watched in long clips of the world, whose events have exact times.
 
-    python -m benchmarks.watching [--split val] [--clips 10] [--seconds 300]
+    python -m benchmarks.watching [--split val] [--clips 10] [--seconds 300] [--times 0.5,2 1,4]
 
 Each clip has ten conditions: eight in words, for which the writer of `embedded` writes a program on
 the first frame, and two crossings of the middle by a given program with tracks. An event counts as
 told if a row lies between half a second before it and its end (crossings: within a second); one
 that lasts less than a second counts neither way. Prints precision, recall, delays and false alarms
-by kind, and every condition that failed.
+by kind after each clip, for each pair of --hold and --gap.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ import statistics
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +35,11 @@ from viper.evaluate.intervals import proportion
 from viper.models.media import CLIP_FPS
 from viper.profiles import load_profile
 from viper.reasoner import Reasoner, RunOptions
+from viper.run_result import RunResult
+from viper.schema import ToolCall
 from viper.watch.events import Event, EventLog
 from viper.watch.watching import TASK, Condition, Watch, takes_video, written_program
+from viper.watch.windows import Window
 from viper_lab.world.long_clips import LongClip, long_clip, write_long_clip
 from viper_lab.world.scene import CLIP_HEIGHT, CLIP_WIDTH
 
@@ -158,20 +163,49 @@ def count(score: Score, asked: Asked, told: list[float], held: float) -> None:
     score.needed += sum(end - start >= _SHORT_S for start, end in asked.spans)
 
 
+class Kept:
+    """A reasoner that asks another once about a window: all pairs of times use its answers."""
+
+    def __init__(self, reasoner: Reasoner) -> None:
+        self._reasoner = reasoner
+        self._results: dict[float, SimpleNamespace] = {}
+        self.start = 0.0
+
+    def execute(self, *arguments: Any) -> SimpleNamespace:
+        if self.start not in self._results:
+            result = self._reasoner.execute(*arguments)
+            calls = [SimpleNamespace(result=call.result) for call in _last_calls(result)]
+            trials = [SimpleNamespace(tool_calls=calls)] if result.trace.trials else []
+            self._results[self.start] = SimpleNamespace(
+                answer=result.answer, failure=result.failure, html=lambda target: None,
+                trace=SimpleNamespace(trials=trials),
+            )  # fmt: skip
+        return self._results[self.start]
+
+
+def _last_calls(result: RunResult) -> Sequence[ToolCall]:
+    return result.trace.trials[-1].tool_calls if result.trace.trials else ()
+
+
 def watched(
-    reasoner: Reasoner, path: Path, asked: Asked, every: float, hold: float, folder: Path
+    kept: Kept, path: Path, asked: Asked, program: str, every: float, times: Span, folder: Path
 ) -> list[Event]:
     """Return the events that a watch tells."""
-    program = asked.program or written_program(reasoner, path, asked.words)
     found: list[Event] = []
     log = EventLog(folder, "benchmark")
     video = takes_video(program)
+    reasoner: Any = kept
+
+    def begin(window: Window) -> None:
+        kept.start = window.start
+
     try:
         Watch(
             reasoner, program, Condition(asked.words),
             RunOptions(TASK, self_tune=False, checks=False), log, video,
-            5.0 if video else every, 2.0, hold, 0.0, True, None, lambda window: None, found.append,
-            lambda text: print(f"  {asked.words}: {text}", flush=True),
+            5.0 if video else every, 2.0, *times, 0.0, True, on_window=begin,
+            on_event=found.append,
+            say=lambda text: print(f"  {asked.words}: {text}", flush=True),
         ).run(path)  # fmt: skip
     finally:
         log.close()
@@ -185,10 +219,12 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="number of the first clip")
     parser.add_argument("--seconds", type=float, default=300, help="length of a clip")
     parser.add_argument("--every", type=float, default=0.5, help="seconds between two looks")
-    parser.add_argument("--hold", type=float, default=0.5, help="seconds for which it must hold")
+    parser.add_argument("--times", nargs="+", default=["0.5,2"], metavar="HOLD,GAP",
+                        help="pairs of --hold and --gap; each is scored")  # fmt: skip
     options = parser.parse_args()
     bound_arenas()
-    scores: dict[str, Score] = defaultdict(Score)
+    pairs: list[Span] = [tuple(map(float, pair.split(","))) for pair in options.times]
+    scores = {pair: defaultdict[str, Score](Score) for pair in pairs}
     began = time.perf_counter()
     with Reasoner(load_profile("embedded"), preload=False) as reasoner:
         for index in range(options.first, options.first + options.clips):
@@ -196,30 +232,29 @@ def main() -> None:
                 path = Path(name) / "clip.mp4"
                 clip = write_long_clip(long_clip(options.split, index, options.seconds), path)
                 for number, asked in enumerate(asked_of(clip, Random(f"conditions {index}"))):
-                    before = Score(**vars(scores[asked.kind]))
-                    scores[asked.kind].conditions += 1
-                    scores[asked.kind].hours += options.seconds / 3600
+                    kept, program = Kept(reasoner), asked.program
                     try:
-                        told = watched(
-                            reasoner,
-                            path,
-                            asked,
-                            options.every,
-                            options.hold,
-                            Path(name) / str(number),
-                        )
+                        program = program or written_program(reasoner, path, asked.words)
                     except ViperError as error:
                         print(f"  {asked.words}: {error}", flush=True)
-                        told = []
-                    held = 0.0 if asked.kind == "crossing" else options.hold
-                    count(scores[asked.kind], asked, [event.time for event in told], held)
-                    now = scores[asked.kind]
-                    missed = now.needed - before.needed - (now.seen - before.seen)
-                    wrong = now.told - before.told - (now.right - before.right)
-                    if missed or wrong:
-                        print(f"  clip {index}, {asked.kind}, {asked.words}: "
-                              f"{missed} missed, {wrong} false", flush=True)  # fmt: skip
+                    for pair in pairs:
+                        score = scores[pair][asked.kind]
+                        score.conditions += 1
+                        score.hours += options.seconds / 3600
+                        folder = Path(name) / f"{number}-{pair}"
+                        told = program and watched(
+                            kept, path, asked, program, options.every, pair, folder
+                        )
+                        held = 0.0 if asked.kind == "crossing" else pair[0]
+                        count(score, asked, [event.time for event in told or ()], held)
             print(f"clip {index}: {time.perf_counter() - began:.0f} s", flush=True)
+            for pair in pairs:
+                print(f"so far, --hold {pair[0]:g} --gap {pair[1]:g}:", flush=True)
+                print_scores(scores[pair])
+
+
+def print_scores(scores: dict[str, Score]) -> None:
+    """Print a line for each kind, and one for all."""
     whole = Score()
     for score in scores.values():
         for key, value in vars(score).items():
@@ -234,7 +269,8 @@ def main() -> None:
             f"precision {precision}, recall {recall}, "
             f"median delay {statistics.median(score.delays or [0]):.2f} s, "
             f"{100 * prompt:.0f} % within 1 s, "
-            f"{(score.told - score.right) / score.hours:.2f} false an hour"
+            f"{(score.told - score.right) / score.hours:.2f} false an hour",
+            flush=True,
         )
 
 

@@ -20,10 +20,9 @@ import pytest
 
 from viper.errors import StoreError, UsageError
 from viper.models.media import CLIP_FPS, write_mp4
-from viper.profiles import load_profile
 from viper.reasoner import Reasoner, RunOptions
 from viper.watch import delivery
-from viper.watch.delivery import Receiver
+from viper.watch.delivery import Pace, Receiver
 from viper.watch.events import EVENTS, STATE, EventLog
 from viper.watch.watching import Condition, Watch, takes_video, written_program
 from viper.watch.windows import files
@@ -60,20 +59,16 @@ def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return lit_video(tmp_path_factory.mktemp("video") / "light.mp4")
 
 
-@pytest.fixture(scope="module")
-def reasoner() -> Iterator[Reasoner]:
-    with Reasoner(load_profile("embedded"), preload=False) as reasoner:
-        yield reasoner
-
-
 def watched(
     reasoner: Reasoner, source: Path, out: Path, words: str = "it is light", **changes: Any
 ) -> list[dict[str, Any]]:
     """Watch to the end; return the rows of the folder."""
-    log = EventLog(out, "one")
+    log = EventLog(out, "one", is_told=changes.get("receiver") is not None)
     options = {
-        "program": BRIGHT, "every": 0.5, "margin": 1.0, "hold": 0.0, "cooldown": 0.0, "once": True,
-        "receiver": None, "on_window": lambda window: None, "on_event": lambda event: None,
+        "program": BRIGHT, "every": 0.5, "margin": 1.0, "hold": 0.0,
+        "gap": changes.get("hold", 0.0), "cooldown": 0.0, "once": True,
+        "recorder": None, "receiver": None, "on_window": lambda window: None,
+        "on_look": lambda window, result: None, "on_event": lambda event: None,
         "say": lambda text: None,
     } | changes  # fmt: skip
     try:
@@ -121,6 +116,14 @@ def test_what_holds_too_shortly_does_not_count(reasoner: Reasoner, tmp_path: Pat
     rows = watched(reasoner, source, tmp_path / "out", "while it is light", hold=1.0)
     assert [(row["kind"], row["time"]) for row in rows] == [
         ("began", 4), ("ended", 12), ("began", 14), ("ended", 16),
+    ]  # fmt: skip
+
+
+def test_a_short_gap_is_no_end(reasoner: Reasoner, tmp_path: Path) -> None:
+    source = lit_video(tmp_path / "a.mp4", [(2, 4), (5, 8), (12, 14)], 20)
+    rows = watched(reasoner, source, tmp_path / "out", "while it is light", gap=2.0)
+    assert [(row["kind"], row["time"]) for row in rows] == [
+        ("began", 2), ("ended", 8), ("began", 12), ("ended", 14),
     ]  # fmt: skip
 
 
@@ -499,3 +502,56 @@ def test_a_folder_that_cannot_hold_pages_is_one_line(
     (tmp_path / "pages").write_text("a file")
     with pytest.raises(StoreError, match="pages: File exists"):
         watched(reasoner, video, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("quiet", "hour", "allowed"),
+    [
+        ("22:00-06:30", 21, True),
+        ("22:00-06:30", 22, False),
+        ("22:00-06:30", 6, False),
+        ("22:00-06:30", 7, True),
+        ("9:00-17:00", 12, False),
+        ("9:00-17:00", 17, True),
+        ("9:00-9:00", 9, True),
+    ],
+)
+def test_nothing_is_told_in_quiet_hours(quiet: str, hour: int, allowed: bool) -> None:
+    now = time.mktime((2026, 7, 1, hour, 0, 0, 0, 0, -1))
+    assert Pace.read(quiet, None).allows(now) is allowed
+
+
+@pytest.mark.parametrize("quiet", ["22-6", "22:00", "24:00-06:00", "22:60-06:00", ""])
+def test_quiet_hours_are_two_times(quiet: str) -> None:
+    with pytest.raises(UsageError, match="expected two times, as in 22:00-06:30"):
+        Pace.read(quiet, None)
+
+
+def test_what_waits_is_told_when_its_time_has_come(
+    reasoner: Reasoner, video: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One event an hour, on a clock that moves by 20 minutes a second of the video."""
+    told, now = tmp_path / "told", [0.0]
+    monkeypatch.setattr(delivery.time, "time", lambda: now[0])
+
+    def passes(window: Any) -> None:
+        now[0] = 1200 * window.start
+
+    receiver = Receiver.read(f"tee -a {told}", Pace.read(None, 1))
+    said: list[str] = []
+    rows = watched(
+        reasoner, video, tmp_path / "out", "while it is light", receiver=receiver,
+        on_window=passes, say=said.append,
+    )  # fmt: skip
+    assert [json.loads(line)["id"] for line in told.read_text().splitlines()] == [
+        row["id"] for row in rows
+    ]
+    assert not said
+    told.unlink()
+    receiver = Receiver.read(f"tee -a {told}", Pace.read(None, 2))
+    now[0] = 0
+    rows = watched(
+        reasoner, video, tmp_path / "still", "while it is light", receiver=receiver,
+        say=said.append,
+    )  # fmt: skip
+    assert len(told.read_text().splitlines()) == 2 < len(rows) and not said

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import sys
+import time
+import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -16,17 +18,24 @@ from viper.commands import options as cli
 from viper.commands.terminal import clock, hint_to_go_on, note, rich_bar
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 from viper.escape import for_terminal
+from viper.plugins import need_packages
 from viper.storage.json_lines import dumps
 
 if TYPE_CHECKING:
+    from viper.run_result import RunResult
+    from viper.watch.events import EventLog
+    from viper.watch.live import Live
     from viper.watch.windows import Window
 
 # Seconds of a window by default: a look each second for pictures; videos take margins as well.
 _EVERY_PICTURE, _EVERY_VIDEO, _MARGIN = 1.0, 5.0, 2.0
 
+# Seconds between two writings of the figures for Prometheus, which asks each 15 or more.
+_METRICS_S = 10.0
+
 
 @dataclass(frozen=True, kw_only=True)
-class WatchOptions(cli.ProfileChoice):
+class WatchOptions(cli.PageOptions, cli.ProfileChoice):
     """Options of ``viper watch``."""
 
     # fmt: off
@@ -41,92 +50,155 @@ class WatchOptions(cli.ProfileChoice):
     margin: float = cli.option("--margin", type=click.FloatRange(0, 60), default=_MARGIN,
         metavar="SECONDS", help="A program that takes a video sees so much more before and after.")
     hold: float = cli.option("--hold", type=click.FloatRange(0, 3600), default=0.0,
-        metavar="SECONDS", help="Time for which the condition must hold, or not, before it counts.")
+        metavar="SECONDS", help="Time for which the condition must hold before it begins.")
+    gap: float | None = cli.option("--gap", type=click.FloatRange(0, 3600), metavar="SECONDS",
+        help="Time for which it must not hold before it ends: shorter gaps are mistakes of the "
+             "models. By default as --hold.")
     cooldown: float = cli.option("--cooldown", type=click.FloatRange(0), default=0.0,
         metavar="SECONDS", help="Least time between two events.")
-    once: bool = cli.option("--once", help="End when all files of a folder were read.")
+    once: bool = cli.option("--once",
+        help="End when all files of a folder were read, or the stream ends.")
     on_event: str | None = cli.option("--on-event", metavar="COMMAND|URL",
         help="Give each event as JSON to this command on standard input, without a shell, or send "
              "it to this address.")
+    quiet: str | None = cli.option("--quiet", metavar="HH:MM-HH:MM",
+        help="Hold back what --on-event tells between these times of this machine until they end.")
+    per_hour: int | None = cli.option("--per-hour", type=click.IntRange(1), metavar="N",
+        help="Tell at most N events in an hour; the others wait.")
+    live: bool = cli.option("--live",
+        help="Show the last frame and the events on a page, until the watch ends.")
     api: str | None = cli.given_by(cli.api_option)
     learned: bool = cli.learned_field()
     # fmt: on
 
 
 @click.command()
-@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("source")
 @click.argument("condition", default="")
 @cli.options_as(WatchOptions)
-def watch(options: WatchOptions, source: Path, condition: str) -> int:
+def watch(options: WatchOptions, source: str, condition: str) -> int:
     """Print a row of JSON for each time that CONDITION begins to hold in SOURCE.
 
-    SOURCE is a video file, or a folder into which a recorder writes video files, read in the order
-    of their names. CONDITION is a statement; before it may stand "every 5 s", and "when" (told at
-    its begin), "while" (also at its end) or "until" (the watch ends). The writer writes one program
-    for it, DIR/program.py, which then runs on a frame of each second. --program gives another; its
-    question is CONDITION. It returns True or False; about a video also the moments of events: True,
+    SOURCE is a video file, a folder into which a recorder writes video files, read in the order of
+    their names, the address of a stream (rtsp, http, HLS, rtmp), or a camera, /dev/video0.
+    CONDITION is a statement; before it may stand "every 5 s", and "when" (told at its begin),
+    "while" (also at its end) or "until" (the watch ends). The writer writes one program for it,
+    DIR/program.py, which then runs on a frame of each second. --program gives another; its question
+    is CONDITION. It returns True or False; about a video also the moments of events: True,
     {"moments": [seconds, ...]}.
 
     Events are also in DIR/events.jsonl, with pages of evidence. After Ctrl-C or a crash, the same
     command continues, and no event is lost or there twice. --on-event gets each at least once;
     repeated ones have the same id. An address gets VIPER_WATCH_SECRET in the header X-Viper-Secret.
+    VIPER_WATCH_LOGIN may hold the USER:PASSWORD of a stream.
     The exit code is 1 if the program failed on a window.
 
     \b
     viper watch yard.mp4 "when a dog is on the table" --out dog
     viper watch recordings/ --program crossings.py --out gate --on-event https://example.org/hook
+    viper watch rtsp://camera/stream "while the gate is open" --out gate --live
     """
     from viper.evaluate.runs.manifest import decisive_tables
     from viper.reasoner import RunOptions
     from viper.schema import to_json
-    from viper.watch.delivery import Receiver
-    from viper.watch.events import PROGRAM, Event, EventLog
+    from viper.watch.delivery import Pace, Receiver
+    from viper.watch.events import PROGRAM, RECORDING, Event, EventLog
+    from viper.watch.recording import SEGMENT_S, Recorder, is_stream
     from viper.watch.watching import TASK, Condition, Watch, takes_video, written_program
 
     if not condition and options.program is None:
         raise UsageError("expected a condition, or --program")
-    if not source.exists():
+    streams = is_stream(source)
+    if not streams and not Path(source).exists():
         raise UsageError(f"{source}: no such file or folder")
     asked = Condition.read(condition) if condition else Condition("")
     given = "" if options.program is None else cli.read_program(options.program)
-    receiver = None if options.on_event is None else Receiver.read(options.on_event)
+    pace = Pace.read(options.quiet, options.per_hour)
+    receiver = None if options.on_event is None else Receiver.read(options.on_event, pace)
     profile = cli.open_profile(options)
     facts = [
-        str(source.resolve()), condition, given, options.every, options.margin, options.hold,
-        options.cooldown, options.api, options.learned, decisive_tables(to_json(profile.document)),
+        source if streams else str(Path(source).resolve()), condition, given, options.every,
+        options.margin, options.hold, options.gap, options.cooldown, options.api, options.learned,
+        decisive_tables(to_json(profile.document)),
     ]  # fmt: skip
     fingerprint = hashlib.sha256(dumps(facts).encode()).hexdigest()[:16]
     with ExitStack() as stack:
-        log = EventLog(options.out, fingerprint)
+        log = EventLog(options.out, fingerprint, is_told=receiver is not None)
         stack.callback(log.close)
         reasoner = stack.enter_context(cli.open_reasoner(profile))
-        path = options.out / PROGRAM
+        path, folder, recorder = options.out / PROGRAM, Path(source), None
+
+        def say(text: str) -> None:
+            note(f"viper: {for_terminal(text)}")
+
+        if streams:
+            # which of the two a program takes is not known before it is written
+            wide = max(SEGMENT_S, options.every or asked.every or 0, 2 * options.margin)
+            folder = options.out / RECORDING
+            recorder = Recorder(
+                source, folder, log.state.file, lead=2 * options.margin, segment=wide,
+                once=options.once, say=say,
+            )  # fmt: skip
+            stack.callback(recorder.close)
         if log.is_new or not path.exists():
-            _write(path, given or written_program(reasoner, source, asked.text))
+            _write(path, given or written_program(reasoner, folder, asked.text, recorder))
         program = cli.read_program(path)
         video = takes_video(program)
+        live = _live(stack, options, log, condition or path.name, program) if options.live else None
 
         def show(event: Event) -> None:
             click.echo(dumps(event))
+            if live is not None:
+                live.events.appendleft(event)
+
+        def looked(window: Window, result: RunResult) -> None:
+            if live is not None:
+                live.look(window, result)
+            if time.monotonic() - written[0] >= _METRICS_S:
+                written[0] = time.monotonic()
+                log.write_metrics()
+
+        written = [0.0]
 
         # a look at a frame must be cheap, and tuning after nothing was found makes false alarms
         run_options = RunOptions(TASK, self_tune=False, checks=False)
+        gap = options.hold if options.gap is None else options.gap
         every = options.every or asked.every or (_EVERY_VIDEO if video else _EVERY_PICTURE)
         running = Watch(
             reasoner, program, asked, run_options, log, video, every, options.margin,
-            options.hold, options.cooldown, options.once, receiver,
-            stack.enter_context(_status()), show, lambda text: note(f"viper: {for_terminal(text)}"),
+            options.hold, gap, options.cooldown, options.once, recorder, receiver,
+            stack.enter_context(_status()), looked, show, say,
         )  # fmt: skip
         stack.enter_context(hint_to_go_on())
         try:
-            running.run(source)
+            running.run(folder)
+            log.write_metrics()
         finally:
             if failed := log.state.failed:
                 note(f"viper: the program failed on {failed} windows")
-        is_untold = receiver is not None and log.state.told < log.state.rows
+        is_untold = log.waiting > 0
     if is_untold:
         note("viper: not all events were delivered; the same line again delivers them")
     return EXIT_FAILED if failed or is_untold else EXIT_OK
+
+
+def _live(stack: ExitStack, options: WatchOptions, log: EventLog, title: str, program: str) -> Live:
+    """Serve the page of a watch until the stack ends."""
+    need_packages(("starlette", "uvicorn"), "viper watch --live")
+    from viper.serve.gate import AccessRules
+    from viper.serve.settings import address_of, listening_at
+    from viper.watch.live import Live, create_live
+    from viper.web.behind_token import served_beside
+
+    live = Live(log, title, program)
+    listening = stack.enter_context(listening_at(options.host, options.port))
+    access = AccessRules.to_pages(options.host)
+    address = address_of(listening, f"{access.prefix}/")
+    stack.enter_context(served_beside(create_live(live, access), listening))
+    note(address)  # standard output has the events
+    if options.open_browser:
+        webbrowser.open(address)
+    return live
 
 
 @contextmanager

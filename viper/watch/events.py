@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -20,6 +21,7 @@ from viper.storage.files import WriterLock, file_errors, read_plain_file, write_
 from viper.storage.json_lines import append_line, dumps
 
 EVENTS, STATE, PROGRAM, PAGES = "events.jsonl", "state.json", "program.py", "pages"
+METRICS, RECORDING = "metrics.prom", "recording"
 
 _LOCK = ".lock"
 
@@ -42,9 +44,11 @@ class Event:
         source: name of the file.
         time: seconds from the start of the file.
         clock: seconds of video since the watch began.
+        utc: when a frame of a stream was received; "" for files.
         confidence: calibrated probability that the answer is right, or None.
         info: what the program returned beside its answer.
         page: page with the evidence, beside this file.
+        clip: the seconds around it as a video, beside this file; "" if they cannot be read.
     """
 
     id: str
@@ -52,9 +56,11 @@ class Event:
     source: str
     time: float
     clock: float
+    utc: str = ""
     confidence: float | None = None
     info: Any = None
     page: str = ""
+    clip: str = ""
 
 
 @dataclass(frozen=True)
@@ -66,7 +72,7 @@ class State:
         file, window: the file that is read, and the number of its windows that are done.
         read: seconds of it that these windows hold.
         clock: seconds of the files before it.
-        rows: bytes of ``events.jsonl``.
+        rows, events: bytes and rows of ``events.jsonl``.
         since: id of the event that goes on; "" for none.
         turned: clock since which the answer is another than that; None if it is the same.
         last: clock of the last event, for the cool-down; None for none.
@@ -81,6 +87,7 @@ class State:
     read: float = 0.0
     clock: float = 0.0
     rows: int = 0
+    events: int = 0
     since: str = ""
     turned: float | None = None
     last: float | None = None
@@ -95,6 +102,7 @@ class EventLog:
 
     Attributes:
         is_new: nothing was watched before.
+        is_told: a receiver is told of the rows.
 
     Raises:
         StoreError: it cannot be written, another process holds it, or a file is damaged or a link.
@@ -103,13 +111,14 @@ class EventLog:
 
     folder: Path
     fingerprint: str
+    is_told: bool = False
     state: State = field(init=False)
     is_new: bool = field(init=False)
 
     def __post_init__(self) -> None:
         with file_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-        for name in (_LOCK, EVENTS, STATE, PROGRAM, PAGES):
+        for name in (_LOCK, EVENTS, STATE, PROGRAM, PAGES, METRICS, RECORDING):
             if (self.folder / name).is_symlink():
                 raise StoreError(f"{self.folder / name}: is a link; give another --out")
         self._lock = WriterLock(self.folder / _LOCK, "this watch")
@@ -162,21 +171,46 @@ class EventLog:
         """Append a row; it counts once :meth:`commit` was called."""
         path = self.folder / EVENTS
         append_line(path, event)
-        self.state = replace(self.state, rows=path.stat().st_size)
+        self.state = replace(self.state, rows=path.stat().st_size, events=self.state.events + 1)
 
     def commit(self, **changes: Any) -> None:
         """Change the state, and store it with all rows so far."""
         self.state = replace(self.state, **changes)
         write_file(self.folder / STATE, dumps(self.state) + "\n", inside=self.folder)
 
+    @property
+    def waiting(self) -> int:
+        """Return how many bytes of rows the receiver does not have yet."""
+        return self.state.rows - self.state.told if self.is_told else 0
+
     def untold(self) -> bytes:
         """Return rows that the receiver does not have yet, the earliest :data:`_TOLD_AT_ONCE`."""
         path = self.folder / EVENTS
-        if self.state.told >= self.state.rows:
+        if not self.waiting:
             return b""
         with file_errors(path), path.open("rb") as file:
             file.seek(self.state.told)
             return b"".join(islice(file, _TOLD_AT_ONCE))
+
+    def write_metrics(self) -> None:
+        """Write the figures for Prometheus, as the textfile collector of its node exporter reads.
+
+        Raises:
+            StoreError: the file cannot be written.
+        """
+        state = self.state
+        figures = {
+            "video_seconds_total": ("counter", state.clock + state.read),
+            "events_total": ("counter", state.events),
+            "failed_windows_total": ("counter", state.failed),
+            "undelivered_bytes": ("gauge", self.waiting),
+            "last_look_timestamp_seconds": ("gauge", time.time()),
+        }
+        lines = (
+            f"# TYPE viper_watch_{name} {kind}\nviper_watch_{name} {value:.3f}\n"
+            for name, (kind, value) in figures.items()
+        )
+        write_file(self.folder / METRICS, "".join(lines), inside=self.folder)
 
     def close(self) -> None:
         self._lock.release()

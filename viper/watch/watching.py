@@ -20,7 +20,8 @@ from viper.storage.files import file_errors
 from viper.strategies.program import ENTRY
 from viper.watch.delivery import Receiver
 from viper.watch.events import PAGES, Event, EventLog, Kind
-from viper.watch.windows import Window, files, windows
+from viper.watch.recording import Recorded, Recorder
+from viper.watch.windows import Window, files, windows, write_clip
 
 Mode = Literal["when", "while", "until"]
 
@@ -91,11 +92,13 @@ class Watch:
         condition: the statement goes to the program as its question.
         video: the program takes a video.
         every, margin: of :func:`viper.watch.windows.windows`.
-        hold: seconds for which an answer must stay before it counts.
+        hold, gap: seconds for which a condition must hold before it begins, and must not hold
+            before it ends.
         cooldown: seconds after an event in which no other one counts.
         once: end when all files that are there were read.
-        on_window, on_event, say: called with each window before it is judged, with each new event,
-            and with remarks.
+        recorder: records a stream into the source; its files are removed when they were read.
+        on_window, on_look, on_event, say: called with each window before the program runs, with
+            what it returned, with each new event, and with remarks.
     """
 
     reasoner: Reasoner
@@ -107,31 +110,38 @@ class Watch:
     every: float
     margin: float
     hold: float
+    gap: float
     cooldown: float
     once: bool
-    receiver: Receiver | None
-    on_window: Callable[[Window], None]
-    on_event: Callable[[Event], None]
-    say: Callable[[str], None]
+    recorder: Recorder | None = None
+    receiver: Receiver | None = None
+    on_window: Callable[[Window], None] = lambda window: None
+    on_look: Callable[[Window, RunResult], None] = lambda window, result: None
+    on_event: Callable[[Event], None] = lambda event: None
+    say: Callable[[str], None] = lambda text: None
     _has_failed: bool = False  # since this process began
+    _is_held: bool = False  # rows wait for their time
 
     def run(self, source: Path) -> None:
         """Watch a file, or a folder of files, to its end.
 
         Raises:
-            MediaError: the source is a file that cannot be read.
+            MediaError: the source is a file, or a stream, that cannot be read.
             StoreError: an event cannot be stored.
         """
         self._tell()  # what an earlier process did not deliver
         begun = self.log.state
         if self.condition.mode == "until" and begun.last is not None:
             return
-        for path in files(source, begun.file, is_done=begun.window < 0, once=self.once):
+        found = files(
+            source, begun.file, is_done=begun.window < 0, once=self.once, recorder=self.recorder
+        )
+        for path in found:
             state = self.log.state
             if state.window >= 0 and state.file not in ("", path.name):  # it is gone
                 self.log.commit(window=-1, read=0.0, clock=state.clock + state.read)
             first = state.window if state.file == path.name else 0
-            if not first:
+            if not first and self.recorder is None:
                 self.log.commit(recent=())  # files share no frames
             try:
                 for window in windows(path, self.every, self.margin, video=self.video, first=first):
@@ -145,6 +155,10 @@ class Watch:
             state = self.log.state
             read = state.read if state.file == path.name else 0.0
             self.log.commit(file=path.name, window=-1, read=0.0, clock=state.clock + read)
+            if self.recorder is not None:
+                for each in source.iterdir():  # also what a kill left
+                    if Recorded.read(each.name) and each.name <= path.name:
+                        each.unlink(missing_ok=True)
         self._tell()  # what failed at the last event
 
     def _look(self, window: Window) -> bool:
@@ -152,9 +166,11 @@ class Watch:
         result = self.reasoner.execute(
             self.program, window.media, self.condition.text, self.options
         )
+        self.on_look(window, result)
         state, fresh = self.log.state, list[Event]()
         changes: dict[str, Any] = {
-            "file": window.path.name, "window": window.number + 1, "read": window.end,
+            "file": window.path.name, "window": window.number + 1,
+            "read": window.end - window.begin,
         }  # fmt: skip
         if result.answer is None and not _found_nothing(result):
             changes["failed"] = state.failed + 1
@@ -170,7 +186,7 @@ class Watch:
             self.log.add(event)
             self.on_event(event)
         self.log.commit(**changes)
-        if fresh:
+        if fresh or self._is_held:
             self._tell()
         return bool(fresh)
 
@@ -181,15 +197,16 @@ class Watch:
             yield from self._moments(window, result, _times(info[MOMENTS]), changes)
             return
         holds = result.answer is not None and bool(result.answer.value)
-        state, now = self.log.state, self.log.state.clock + window.start
+        state, zero = self.log.state, self.log.state.clock - window.begin
+        now = zero + window.start
         changes["turned"] = None
         if holds == bool(state.since):
             return
         turned = now if state.turned is None else state.turned
-        if now - turned < self.hold - 1e-6:
+        if now - turned < (self.hold if holds else self.gap) - 1e-6:
             changes["turned"] = turned
             return
-        time = max(0.0, turned - state.clock)  # 0 if it turned in the file before
+        time = max(0.0, turned - zero)  # 0 if it turned in the file before
         if not holds:
             changes["since"] = ""
             if self.condition.mode == "while":
@@ -204,7 +221,7 @@ class Watch:
         self, window: Window, result: RunResult, times: list[float], changes: dict[str, Any]
     ) -> Iterator[Event]:
         """Yield an event for each moment in the core that the window before did not count."""
-        clock, last = self.log.state.clock, self.log.state.last
+        clock, last = self.log.state.clock - window.begin, self.log.state.last
         recent, kept = [time - clock for time in self.log.state.recent], list[float]()
         for time in times:
             if time < window.start - _BORDER_S or (time >= window.end and not window.is_last):
@@ -226,22 +243,31 @@ class Watch:
         self, kind: Kind, window: Window, time: float, result: RunResult, same: int = 0
     ) -> Event:
         """Write the page of an event; ``same`` others have its time."""
-        answer, clock = result.answer, round(self.log.state.clock + time, 3)
+        answer, clock = result.answer, round(self.log.state.clock - window.begin + time, 3)
+        recorded = Recorded.read(window.path.name)
         name = f"{round(clock * 1000):012d}{f'-{same + 1}' if same else ''}"
         page = f"{PAGES}/{name}.html"
         target = self.log.folder / page
         with file_errors(target.parent):
             target.parent.mkdir(exist_ok=True)
         result.html(target)
+        clip = f"{PAGES}/{name}.mp4"
+        try:
+            write_clip(window.path, time, self.log.folder / clip)
+        except MediaError as error:
+            self.say(f"no clip of the event at {time:.1f} s: {error}")
+            clip = ""
         return Event(
             id=f"{self.log.state.since}-end" if kind == "ended" else name,
             kind=kind,
             source=window.path.name,
             time=round(time, 3),
             clock=clock,
+            utc="" if recorded is None else recorded.utc(time),
             confidence=None if answer is None else answer.confidence,
             info=None if answer is None else answer.info,
             page=page,
+            clip=clip,
         )
 
     def _tell(self) -> None:
@@ -251,19 +277,24 @@ class Watch:
             delivered, why = self.receiver.tell(lines)
             told = self.log.state.told + sum(map(len, lines[:delivered]))
             self.log.commit(told=told)
+            self._is_held = delivered < len(lines) and not why
             if why:
                 self.say(f"not delivered: {why}; it is tried again later")
+            if delivered < len(lines):
                 return
 
 
-def written_program(reasoner: Reasoner, source: Path, statement: str) -> str:
+def written_program(
+    reasoner: Reasoner, source: Path, statement: str, recorder: Recorder | None = None
+) -> str:
     """Return a program that a writer wrote for the first frame of a source.
 
     Raises:
+        MediaError: it is a file, or a stream, that cannot be read.
         UsageError: there is no file yet, or none of its programs answers.
     """
     window = None
-    for path in files(source, "", is_done=False, once=True):
+    for path in files(source, "", is_done=False, once=True, recorder=recorder):
         try:
             window = next(windows(path, 1.0, 0.0, video=False))
             break

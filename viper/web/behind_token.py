@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import socket
+import threading
 import webbrowser
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from urllib.parse import parse_qs
 
 import click
@@ -65,8 +67,26 @@ def serve_page(
     click.echo(hint, err=True)
     if open_browser:
         webbrowser.open(address)
-    config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off")
-    uvicorn.Server(config).run(sockets=[listening])
+    _server(app).run(sockets=[listening])
+
+
+@contextmanager
+def served_beside(app: Starlette, listening: socket.socket) -> Iterator[None]:
+    """Serve the application in another thread until the end of the block."""
+    server = _server(app)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.should_exit = server.force_exit = True
+        thread.join()
+
+
+def _server(app: Starlette) -> uvicorn.Server:
+    return uvicorn.Server(
+        uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off")
+    )
 
 
 async def form_of(request: Request, most_bytes: int) -> Mapping[str, str]:

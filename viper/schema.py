@@ -317,6 +317,10 @@ def clip_id(start: float, seconds: float, count: int) -> str:
     return f"clip-{round(1_000 * start)}-{round(1_000 * seconds)}-{count}"
 
 
+# No video is longer, in seconds; a program may return any number.
+_LONGEST_S = 1e7
+
+
 @dataclass(frozen=True)
 class Answer:
     """The answer of a run.
@@ -338,6 +342,26 @@ class Answer:
     image_index: int | None = None
     info: Any = None
     confidence: float | None = None
+
+    @property
+    def moments(self) -> tuple[float, ...] | None:
+        """Return when what a program saw happened, in rising seconds from the start of the video.
+
+        A program gives them beside its answer, ``{"moment": 61.5}`` or ``{"moments": [...]}``, each
+        a number or a pair whose first is the start. What is no time is left out. None without them.
+        """
+        info = self.info if isinstance(self.info, Mapping) else {}
+        given = [info["moment"]] if "moment" in info else info.get("moments")
+        if not isinstance(given, list):
+            return None
+        firsts = (each[0] if isinstance(each, list) and each else each for each in given)
+        numbers = (each for each in firsts if type(each) in (int, float))
+        return tuple(sorted(round(float(n), 3) for n in numbers if 0 <= n < _LONGEST_S))
+
+    @property
+    def moment(self) -> float | None:
+        """Return the first of :attr:`moments`; None without any."""
+        return self.moments[0] if self.moments else None
 
 
 @dataclass(frozen=True)

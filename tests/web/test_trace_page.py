@@ -20,7 +20,7 @@ from viper.evaluate.runs.learning_record import LearningRecord, PromptRecord, Up
 from viper.models.media import media_from, write_mp4
 from viper.record import record_from_json
 from viper.run_result import RunResult
-from viper.schema import Check, Failure, Trace, to_json
+from viper.schema import Answer, Check, Failure, Trace, to_json
 from viper.strategies.critique import Critique
 from viper.strategies.replay import Replay
 from viper.web.trace_page import Extras, Truth, trace_page
@@ -115,6 +115,39 @@ def test_frames_that_were_read_from_a_file_are_shown_with_their_times(tmp_path: 
     frames = {its["id"] for tag, its in found.elements if tag == "symbol"}
     assert "picture-clip-4000-4000-8-3" in frames
     assert "8 frames of 0:00:04 to 0:00:08" in found.words
+
+
+def test_the_moment_of_an_answer_is_shown(tmp_path: Path) -> None:
+    """The page begins at it, and has the frame of the file then: a video has more than are kept."""
+    path = tmp_path / "clip.mp4"
+    write_mp4(path, np.zeros((1600, 60, 100, 3), np.uint8))
+    program = """def execute_command(video, question, possible_answers):
+    return possible_answers[0], {"moment": 120.25}
+"""
+    result = asked(program, media=path, task="choice", options=("a", "b"), query="what?")
+    assert result.answer is not None and result.answer.moment == 120.25
+    found = read(result)
+    assert "show 120.2 s" in found.words and "picture-clip-120250-1000-1-0" in {
+        its["id"] for tag, its in found.elements if tag == "symbol"
+    }
+    (scrubber,) = [its for tag, its in found.elements if its.get("type") == "range"]
+    begins_at = result.media.times[int(scrubber["value"] or 0)]
+    assert begins_at == min(result.media.times, key=lambda time: abs(time - 120.25))
+
+
+@pytest.mark.parametrize(
+    ("info", "moments"),
+    [
+        ({"moment": 3}, (3.0,)),
+        ({"moments": [4, [1.5, 2], float("nan"), True, "2", -1, 1e300, []]}, (1.5, 4.0)),
+        ({"moments": 3}, None),
+        ({"moments": []}, ()),
+        ("at 3 s", None),
+    ],
+)
+def test_moments_of_an_answer_are_times(info: Any, moments: tuple[float, ...] | None) -> None:
+    answer = Answer("yes", "text", info=info)
+    assert answer.moments == moments and answer.moment == (moments or [None])[0]
 
 
 def test_truth_depth_and_command() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -27,12 +27,6 @@ Mode = Literal["when", "while", "until"]
 
 # The task of conditions.
 TASK = "statement"
-
-# Name under which a program returns the moments of events, in seconds of the file.
-MOMENTS = "moments"
-
-# No file is longer, in seconds; a program may return any number.
-_LONGEST_S = 1e7
 
 # Least and greatest seconds between two looks: that of a frame, and an hour.
 EVERY = (0.04, 3600.0)
@@ -192,9 +186,9 @@ class Watch:
 
     def _judge(self, window: Window, result: RunResult, changes: dict[str, Any]) -> Iterator[Event]:
         """Yield the events of a window; ``changes`` gets what the state keeps of them."""
-        info = None if result.answer is None else result.answer.info
-        if isinstance(info, Mapping) and isinstance(info.get(MOMENTS), list):
-            yield from self._moments(window, result, _times(info[MOMENTS]), changes)
+        moments = None if result.answer is None else result.answer.moments
+        if moments is not None:
+            yield from self._moments(window, result, moments, changes)
             return
         holds = result.answer is not None and bool(result.answer.value)
         state, zero = self.log.state, self.log.state.clock - window.begin
@@ -218,7 +212,7 @@ class Watch:
             yield event
 
     def _moments(
-        self, window: Window, result: RunResult, times: list[float], changes: dict[str, Any]
+        self, window: Window, result: RunResult, times: Sequence[float], changes: dict[str, Any]
     ) -> Iterator[Event]:
         """Yield an event for each moment in the core that the window before did not count."""
         clock, last = self.log.state.clock - window.begin, self.log.state.last
@@ -334,10 +328,3 @@ def takes_video(program: str) -> bool:
         return False  # the first window says what is wrong
     entries = ([*f.args.posonlyargs, *f.args.args] for f in functions if f.name == ENTRY)
     return any(entry and entry[0].arg == "video" for entry in entries)
-
-
-def _times(moments: list[Any]) -> list[float]:
-    """Return moments, or the starts of pairs, in their order; what is no time is left out."""
-    firsts = (each[0] if isinstance(each, list) and each else each for each in moments)
-    numbers = (each for each in firsts if type(each) in (int, float))
-    return sorted(round(float(each), 3) for each in numbers if 0 <= each < _LONGEST_S)

@@ -22,7 +22,7 @@ from viper.evaluate.runs.learning_record import LearningRecord
 from viper.models.media import Media
 from viper.plugins import Registry
 from viper.sandbox.sandbox import Mode
-from viper.schema import PixelBox, Trace
+from viper.schema import PixelBox, Trace, clip_id
 from viper.strategies.replay import Replay, Replayer
 from viper.tools.tool_functions import depth_map
 from viper.tools.toolbox import Toolbox, with_pictures_of
@@ -108,6 +108,10 @@ def trace_page(trace: Trace, media: Media, replays: Sequence[Replay], extras: Ex
         replays: replays of the trials, in their order.
     """
     shown, closer = shown_pictures(trace), clip_frames(trace)
+    moment = None if trace.answer is None or media.video is None else trace.answer.moment
+    evidence = "" if moment is None else f"{clip_id(moment, 1, 1)}#0"
+    if moment is not None and media.paths and moment < media.seconds:
+        closer = [evidence, *closer]
     if not all(name in media.edits for name in shown):  # of a stored run
         media = with_pictures_of(media, (call for one in trace.trials for call in one.tool_calls))
     pictures, depth = embedded(media, extras.most_bytes, [*shown, *closer]), shades(extras.depth)
@@ -117,6 +121,8 @@ def trace_page(trace: Trace, media: Media, replays: Sequence[Replay], extras: Ex
     script, style = asset("trace.js"), asset("trace.css")
     sends_to = "none" if extras.saying is None else "self"
     number = trace.answer.image_index or 0 if trace.answer is not None else 0
+    if moment is not None and media.times:
+        number = min(range(frames), key=lambda frame: abs(media.times[frame] - moment))
     return rendered(
         "trace.html",
         trace=trace,
@@ -134,6 +140,8 @@ def trace_page(trace: Trace, media: Media, replays: Sequence[Replay], extras: Ex
             if name in trace.parts
         ],
         frames=frames,
+        moment=moment,
+        evidence=evidence if evidence in pictures else "",
         names=media.names,
         answer_picture=f"image{number}" if media.video is None else f"video0#{number}",
         extras=extras,

@@ -106,9 +106,15 @@ def measure(action: Callable[[], Any], rounds: int, pause_s: float = 0.0) -> tup
 
 
 def whole_runs(rounds: int) -> None:
-    """From source to outcome, in a fresh warm child each time."""
+    """From source to outcome, in a fresh warm child each time, and in the one of the last run."""
     prelude = Prelude.functions("add", "pixels")
-    with Sandbox(Tools(), Limits(time_s=60, calls=100_000), prelude) as sandbox:
+    for keeps, words in ((False, "run"), (True, "run again")):
+        with Sandbox(Tools(), prelude=prelude, keeps=keeps) as sandbox:
+            sandbox.run("answer = 1")
+            for name, code in {"no call": "answer = 1", "typical, 22 lines": TYPICAL}.items():
+                least, median = measure(lambda code=code: sandbox.run(code), 3 * rounds)  # type: ignore[misc]
+                print(f"{words}, {name:<22} {least * 1e3:8.2f} {median * 1e3:8.2f} ms, no pause")
+    with Sandbox(Tools(), Limits(time_s=60, calls=100_000), prelude, keeps=False) as sandbox:
         sandbox.run("answer = 1")
         many = "def execute_command(image):\n    x = 0\n" + "    x = add(x, 1)\n" * 14
         for name, code in {

@@ -38,6 +38,16 @@ def test_attempt_fails(case: Case, either_stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
+def test_attempt_fails_when_it_runs_again(case: Case, stage: Stage) -> None:
+    outcome = stage.again(case)
+    assert breach(outcome) is None
+    if outcome.failure is not None:
+        assert outcome.failure.kind in case.kinds
+        _check_exception(case, outcome.failure.kind, outcome.failure.exception)
+    assert not list(stage.folder.iterdir())
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_attempt_fails_over_two_turns(case: Case, either_stage: Stage) -> None:
     outcomes = either_stage.in_turns(case)
     for outcome in outcomes:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import builtins
 import faulthandler
+import gc
 import importlib
 import mmap
 import os
@@ -116,6 +117,7 @@ class ChildRuntime:
         self._add([source for source in prelude.sources if source.trusted])
         self.untrusted = [source for source in prelude.sources if not source.trusted]
         self.turn = 0
+        self._compiled: tuple[tuple[str, str, bool], Program] | None = None
 
     def _add(self, sources: Iterable[Source]) -> None:
         """Make the functions of sources callable by programs and by each other."""
@@ -171,11 +173,35 @@ class ChildRuntime:
                 meta, raw = channel.receive()
             except WireClosedError:
                 return
-            done = self._run(meta, raw)
+            done = self._run_apart(meta, raw) if meta.get("apart") else self._run(meta, raw)
             parts = done.pop("raw", [])
             channel.send(done | {"t": "done", "o": self.printer.take()}, parts)
             if not meta.get("session"):
                 return
+
+    def compiled(self, source: str, filename: str, shows: bool) -> Program:
+        """Return a compiled program; one that runs again is compiled once."""
+        asked = (source, filename, shows)
+        if self._compiled is None or self._compiled[0] != asked:
+            program = compile_program(source, filename, self.source_bytes, shows=shows)
+            self._compiled = asked, program
+        return self._compiled[1]
+
+    def _run_apart(self, meta: Mapping[str, Any], raw: Raw) -> dict[str, Any]:
+        """Run a program with names of its own, and forget them before the reply.
+
+        What is left to do when they are gone (``finally`` of a generator) is done then, in the time
+        and with the calls of this run.
+        """
+        whole, self.namespace, self.turn = self.namespace, dict(self.namespace), 0
+        self.caller.variables = Variables(self.namespace)
+        try:
+            return self._run(meta, raw)
+        finally:
+            self.namespace.clear()
+            self.caller.start_turn()
+            gc.collect()
+            self.namespace = whole
 
     def _run(self, meta: Mapping[str, Any], raw: Raw) -> dict[str, Any]:
         self.turn += 1
@@ -215,9 +241,7 @@ class _Run:
     def execute(self, args: Mapping[str, Any]) -> Any:
         namespace = self.child.namespace
         self.child.add_untrusted()
-        self.program = compile_program(
-            self.source, self.filename, self.child.source_bytes, shows=self.shows
-        )
+        self.program = self.child.compiled(self.source, self.filename, self.shows)
         namespace.update({hidden(name): value for name, value in args.items()})
         namespace.pop(hidden(SHOWN), None)
         exec(self.program.code, namespace)  # noqa: S102 - guarded code in a locked process

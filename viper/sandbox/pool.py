@@ -56,6 +56,7 @@ class Child:
     Attributes:
         channel: the connection to it.
         layers: the protection layers that it reported before it received any program.
+        runs, seconds: how often, and how long, it ran a program, if it is kept for further ones.
     """
 
     def __init__(self, pid: int, descriptors: Sequence[int], max_meta: int, max_raw: int) -> None:
@@ -63,6 +64,7 @@ class Child:
         self.pid, self._pidfd = pid, pidfd[0] if pidfd else None
         self.channel = wire.Channel(socket.socket(fileno=sock), max_meta, max_raw)
         self.layers: tuple[Layer, ...] = ()
+        self.runs, self.seconds = 0, 0.0
         self._closed = False
 
     def signal(self, number: int) -> None:

@@ -3,6 +3,9 @@
 :meth:`Sandbox.run` is a session of a single turn: it takes a locked child from the pool, refuses it
 in strict mode if a required layer is missing, and lets a :class:`viper.sandbox.turn.TurnRunner` run
 the program in it. :meth:`Sandbox.session` keeps the child for further turns.
+
+A program that runs again, about the next picture, finds the child of its last run
+(:mod:`viper.sandbox.kept`).
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from typing import Any, Literal
 from viper.errors import SandboxUnavailableError, UsageError
 from viper.sandbox.arrays import Arrays
 from viper.sandbox.interface import Layer, Limits, NoTools, Outcome, Prelude, ToolClient
+from viper.sandbox.kept import Kept
 from viper.sandbox.pool import Child, Pool
 from viper.sandbox.turn import TurnRunner
 from viper.schema import Failure
@@ -47,6 +51,7 @@ class Sandbox(AbstractContextManager["Sandbox"]):
         mode: "strict" refuses to run if the system-call filter is missing, "weak"
             continues without it.
         without: layers to leave out; only for tests that show the effect of a layer.
+        keeps: let a program that runs again find the process of its last run.
 
     Example:
         >>> class Sums:
@@ -64,13 +69,17 @@ class Sandbox(AbstractContextManager["Sandbox"]):
         prelude: Prelude | None = None,
         mode: Mode = "strict",
         without: tuple[str, ...] = (),
+        keeps: bool = True,
     ) -> None:
         if mode not in ("strict", "weak"):
             raise UsageError(f"unknown sandbox mode {mode!r}; known: strict, weak")
         self.limits = limits or Limits()
         self.mode = mode
         self._tools: ToolClient = tools or NoTools()
-        self._pool = Pool(self.limits, prelude or Prelude.functions(), frozenset(without))
+        prelude = prelude or Prelude.functions()
+        self._pool = Pool(self.limits, prelude, frozenset(without))
+        # functions of sources are a stranger's or a user's, and may keep what they like
+        self._kept = Kept(self.limits) if keeps and not prelude.sources else None
         self._layers: tuple[Layer, ...] | None = None
 
     def start(self) -> None:
@@ -109,9 +118,32 @@ class Sandbox(AbstractContextManager["Sandbox"]):
             CancelledError: ``cancel`` was set.
             Exception: any exception of ``tools`` except ToolError.
         """
-        with self.session(tools=tools, arrays=arrays) as session:
-            session._is_last = True
-            return session.run(code, entry=entry, args=args, return_type=return_type, cancel=cancel)
+        kept = self._kept if arrays is None else None
+        if kept is None or not kept.allows(code):
+            with self.session(tools=tools, arrays=arrays) as session:
+                session._is_last = True
+                return session.run(
+                    code, entry=entry, args=args, return_type=return_type, cancel=cancel
+                )
+        child = kept.take(code)
+        while True:
+            if child is None:
+                session = self.session(tools=tools)
+            else:
+                session = Session(self._pool, child, tools or self._tools, self.limits)
+            session._is_apart = True
+            outcome = session.run(
+                code, entry=entry, args=args, return_type=return_type, cancel=cancel
+            )
+            is_dead = outcome.failure is not None and outcome.failure.kind == "crash"
+            if child is None or not is_dead or outcome.calls:
+                break
+            child = None  # it was ended from outside while it waited, which is no fault of the run
+        if outcome.ok and not session.ended and kept.has_room(session._child, outcome.seconds):
+            kept.put(code, session._child)
+        else:
+            session.close()
+        return outcome
 
     def session(self, *, tools: ToolClient | None = None, arrays: Arrays | None = None) -> Session:
         """Start one process for one episode: turns of code that share their variables.
@@ -157,6 +189,8 @@ class Sandbox(AbstractContextManager["Sandbox"]):
 
     def close(self) -> None:
         """End all processes of this sandbox. A later run starts new ones."""
+        if self._kept is not None:
+            self._kept.close()
         self._pool.close()
 
     def __exit__(self, *_: object) -> None:
@@ -173,6 +207,7 @@ class Session(AbstractContextManager["Session"]):
         self._pool, self._child, self._tools, self._limits = pool, child, tools, limits
         self.ended = False
         self._is_last = False  # the next turn ends the episode
+        self._is_apart = False  # turns share nothing
 
     def run(
         self,
@@ -197,7 +232,7 @@ class Session(AbstractContextManager["Session"]):
             raise UsageError("this episode has ended; start a new session")
         turn = TurnRunner(self._pool, self._child, self._tools, self._limits, cancel)
         try:
-            outcome = turn.run(code, entry, args or {}, self._is_last, shows)
+            outcome = turn.run(code, entry, args or {}, self._is_last, shows, self._is_apart)
         except BaseException:
             self.close()
             raise

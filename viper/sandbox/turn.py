@@ -69,13 +69,20 @@ class TurnRunner:
         self._advice: str | None = None
 
     def run(
-        self, code: str, entry: str | None, args: Mapping[str, Any], last: bool, shows: bool = False
+        self,
+        code: str,
+        entry: str | None,
+        args: Mapping[str, Any],
+        last: bool,
+        shows: bool = False,
+        apart: bool = False,
     ) -> Outcome:
         """Run ``code`` and return its outcome.
 
         Args:
             last: the child ends after this turn.
             shows: return the value of the last statement.
+            apart: the child forgets this turn before it replies.
 
         Raises:
             CancelledError: the cancel event was set.
@@ -97,6 +104,7 @@ class TurnRunner:
             "args": encode(dict(args), raw),
             "session": not last,
             "shows": shows,
+            "apart": apart,
         }
         try:
             self._child.channel.send(meta, raw, self._deadline)

@@ -56,6 +56,12 @@ class Stage:
         """The case in the sandbox as it is."""
         return self._run(case, *_place(case))
 
+    def again(self, case: Case) -> Outcome:
+        """The case for the third time: where it answers, in the process that it had before."""
+        for _ in range(2):
+            self.held(case)
+        return self.held(case)
+
     def in_turns(self, case: Case) -> list[Outcome]:
         """The case in one episode: what prepares it, its last statement, what it left."""
         outcomes: list[Outcome] = []

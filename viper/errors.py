@@ -110,6 +110,8 @@ EXTRA_OF: Mapping[str, str] = {
         "data": "datasets",
         "emoji": "augly",
         "ray": "ray",
+        "s3": "s3fs",
+        "gs": "gcsfs",
         "demo": "gradio",
         "tensorboard": "tensorboard",
         "mlflow": "mlflow",

@@ -13,7 +13,7 @@ import pytest
 from tests.commands.test_bad_input import refused, viper
 from tests.evaluate.fake_backends import a_set
 from viper.ace.bank import write_bank
-from viper.commands import evaluating
+from viper.commands import on_ray
 from viper.commands.evaluating import ProfileRecipe, profile_of
 from viper.commands.options import ProfileChoice
 from viper.evaluate.runs.store import RunStore
@@ -194,13 +194,13 @@ def test_ray_is_given_every_option_that_changes_the_profile(
         yield None
 
     def pool(settings: Any, *_: Any) -> Any:
-        seen.append(settings.recipe)
+        seen.append(settings.work.recipe)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(evaluating, "connected", connected)
+    monkeypatch.setattr(on_ray, "connected", connected)
     share = type("Share", (), {"cpus": 1.0, "gpus": 0.0})
-    monkeypatch.setattr(evaluating, "share_of", lambda *_: share)
-    monkeypatch.setattr(evaluating, "WorkerPool", pool)
+    monkeypatch.setattr(on_ray, "share_of", lambda *_: share)
+    monkeypatch.setattr(on_ray, "WorkerPool", pool)
     bank = bench.bank("mine.jsonl")
     bench.eval("--engine", "ray", "--bank", bank, "--threshold", "matcher.threshold=0.4")
     (recipe,) = seen

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from tests.evaluate.fake_backends import Writer
+from tests.evaluate.fake_backends import Answerer, Writer
 from viper.errors import ProfileError
 from viper.models.llm.protocol import Completion, Sampling
 
@@ -34,6 +36,21 @@ class DeadlyWriter(Writer):
                     flag.unlink()
                 os.kill(os.getpid(), signal.SIGKILL)
         return super().generate(prompts, sampling)
+
+
+class SlowAnswerer(Answerer):
+    """Takes 50 ms a batch, as a model on a GPU may; named after a file that kills it once."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__("answerer")
+        self._flag = Path(name)
+
+    def answer(self, encodings: Sequence[Any], questions: Sequence[str]) -> list[tuple[str, float]]:
+        time.sleep(0.05)
+        with suppress(FileNotFoundError):
+            self._flag.unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().answer(encodings, questions)
 
 
 @dataclass(frozen=True)

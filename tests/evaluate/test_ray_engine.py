@@ -22,8 +22,8 @@ from viper.commands.options import ProfileChoice
 from viper.errors import ModelError, UsageError
 from viper.evaluate.campaign import run
 from viper.evaluate.engines.local import Bounds, LocalEngine
-from viper.evaluate.engines.ray import RayEngine, WorkerPool, run_manifest
-from viper.evaluate.engines.ray_actor import ActorSettings, Recipe
+from viper.evaluate.engines.ray import RayEngine, WorkerPool, manifest_differences, run_manifest
+from viper.evaluate.engines.ray_actor import ActorSettings, EvaluationWork, Recipe
 from viper.evaluate.engines.ray_cluster import Share, connected
 from viper.evaluate.engines.sample_runner import SampleRunner, items
 from viper.evaluate.evaluation import Evaluation, manifest_of
@@ -70,18 +70,18 @@ class Bench:
 
     @contextmanager
     def pool(self, recipe: Recipe | None = None, actors: int = 2) -> Iterator[WorkerPool]:
-        settings = ActorSettings(
-            recipe or self.recipe(), self.evaluation, str(REPOSITORY), IN_FLIGHT, 1, False
-        )
-        pool = WorkerPool(settings, Share(1.0, 0.0), actors)
+        work = EvaluationWork(recipe or self.recipe(), self.evaluation, IN_FLIGHT)
+        settings = ActorSettings(work, str(REPOSITORY), 1, False)
+        pool = WorkerPool(settings, Share(1.0, 0.0), actors, manifest_differences)
         try:
             yield pool
         finally:
             pool.kill()
 
     def manifest(self, pool: WorkerPool) -> Manifest:
-        manifest = run_manifest(pool.manifest(), self.evaluation, self.evaluation.samples(), {})
-        pool.expect(manifest)
+        first = Manifest.from_json(pool.facts())
+        manifest = run_manifest(first, self.evaluation, self.evaluation.samples(), {})
+        pool.expect(manifest.to_json())
         return manifest
 
     def on_ray(self, name: str, actors: int = 2) -> dict[str, Any]:
@@ -162,7 +162,7 @@ def test_an_actor_that_cannot_begin_says_why_in_one_line(tmp_path: Path) -> None
         bench.pool(BrokenRecipe(deadly=False)) as pool,
         pytest.raises(UsageError, match=r"an actor on \S+ cannot begin: fake.toml: line 3") as told,
     ):
-        pool.manifest()
+        pool.facts()
     assert "\n" not in str(told.value)
 
 
@@ -172,7 +172,7 @@ def test_actors_that_die_at_the_start_end_the_run(tmp_path: Path) -> None:
         bench.pool(BrokenRecipe(deadly=True), actors=1) as pool,
         pytest.raises(ModelError, match="all actors died over and over") as told,
     ):
-        pool.manifest()
+        pool.facts()
     assert "\n" not in str(told.value)
 
 
@@ -180,9 +180,9 @@ def test_an_actor_that_sees_other_samples_is_refused(tmp_path: Path) -> None:
     bench = Bench.of(tmp_path, 8)
     other = replace(bench.evaluation, limit=5)
     with bench.pool(actors=1) as pool:
-        manifest = run_manifest(pool.manifest(), other, other.samples(), {})
+        manifest = run_manifest(Manifest.from_json(pool.facts()), other, other.samples(), {})
         with pytest.raises(UsageError, match="another configuration.*set limit.*set sha256"):
-            pool.expect(manifest)
+            pool.expect(manifest.to_json())
 
 
 def test_the_command_loses_an_actor_behind_a_proxy_that_leads_nowhere(tmp_path: Path) -> None:

@@ -11,14 +11,14 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import click
 
+from viper.commands.on_ray import opened_pool, profile_choice, ray_engine
 from viper.commands.options import ProfileChoice, fetch_models, open_profile
 from viper.commands.profile import echo_weights
 from viper.commands.report import write_report_page
@@ -27,9 +27,8 @@ from viper.commands.terminal import evaluation_progress, note, status
 from viper.data.sample import Sample
 from viper.errors import EXIT_FAILED, EXIT_OK
 from viper.evaluate.campaign import Budget, Campaign, run
-from viper.evaluate.engines.ray import RayEngine, WorkerPool, run_manifest
-from viper.evaluate.engines.ray_actor import ActorSettings
-from viper.evaluate.engines.ray_cluster import connected, local_cpus, share_of
+from viper.evaluate.engines.ray import RayEngine, manifest_differences, run_manifest
+from viper.evaluate.engines.ray_actor import EvaluationWork
 from viper.evaluate.engines.sample_runner import Engine, items
 from viper.evaluate.evaluation import Evaluation, default_folder, manifest_of, missing_media
 from viper.evaluate.judgements import JudgementSheet, RecordingMetric
@@ -42,7 +41,6 @@ from viper.evaluate.trackers import open_tracker
 from viper.profiles import Profile
 from viper.reasoner import Reasoner
 from viper.schema import to_json
-from viper.threads import thread_count
 
 
 def evaluate_set(evaluation: Evaluation, options: EvalOptions) -> int:
@@ -182,30 +180,14 @@ def on_ray(
         UsageError, ModelError: Ray is not running, has no room, or an actor cannot start.
     """
     profile = profile_of(options, options.examples)  # report a wrong name before Ray starts
-    actors, cpus = options.actors, options.cpus_per_actor
-    with connected(options.ray_address, local_cpus(actors, cpus)) as nodes:
-        share = share_of(nodes, actors, cpus, options.gpus_per_actor)
-        # the profile's options alone: --track may hold a password, which no actor needs
-        names = [field.name for field in fields(ProfileChoice)]
-        choice = ProfileChoice(**{name: getattr(options, name) for name in names})
-        settings = ActorSettings(
-            ProfileRecipe(choice, options.examples),
-            evaluation,
-            str(Path.cwd()),
-            options.workers,
-            thread_count(profile.document.threads or max(1, int(share.cpus))),
-            bool(share.gpus),
-        )
-        pool = WorkerPool(settings, share, actors)
-        try:
-            with status("starting actors"):
-                shared = {"cpus_per_actor": share.cpus, "gpus_per_actor": share.gpus}
-                execution = {**options.execution, "actors": actors, **shared}
-                manifest = run_manifest(pool.manifest(), evaluation, samples, execution)
-                pool.expect(manifest)
-            lost = "viper: warning: an actor died ({}); its unfinished samples are answered again"
-            yield RayEngine(pool, options.workers, lambda who: note(lost.format(who))), manifest
-        except BaseException:
-            pool.kill()
-            raise
-        pool.close()
+    recipe = ProfileRecipe(profile_choice(options), options.examples)
+    work = EvaluationWork(recipe, evaluation, options.workers)
+    opened = opened_pool(work, options, profile.document.threads, manifest_differences)
+    with opened as (pool, share):
+        with status("starting actors"):
+            shared = {"cpus_per_actor": share.cpus, "gpus_per_actor": share.gpus}
+            execution = {**options.execution, "actors": options.actors, **shared}
+            first = Manifest.from_json(pool.facts())
+            manifest = run_manifest(first, evaluation, samples, execution)
+            pool.expect(manifest.to_json())
+        yield ray_engine(pool, options.workers), manifest

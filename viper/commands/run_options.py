@@ -145,7 +145,28 @@ class QueryOptions(cli.ProfileChoice):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvalOptions(cli.ProfileChoice):
+class RayOptions:
+    """Where the items of a run are answered."""
+
+    # fmt: off
+    engine: Literal["local", "ray"] = cli.option("--engine", default="local", section=WORKERS,
+        help="Run on threads of this process, or on actors of Ray.")
+    actors: int = cli.option("--actors", type=click.IntRange(1, 1024), default=2, section=WORKERS,
+        help="Number of Ray actors, each with its own models.")
+    ray_address: str | None = cli.option("--ray-address", envvar="RAY_ADDRESS", metavar="ADDRESS",
+        section=WORKERS,
+        help="Address of a Ray cluster: HOST:PORT or auto. By default Ray starts on this machine.")
+    cpus_per_actor: float | None = cli.option("--cpus-per-actor", section=WORKERS,
+        type=click.FloatRange(0, min_open=True), metavar="N",
+        help="CPUs of each actor and threads of its models. By default an equal share.")
+    gpus_per_actor: float | None = cli.option("--gpus-per-actor", type=click.FloatRange(0),
+        metavar="N", section=WORKERS,
+        help="GPUs of each actor; 0.5 lets two share a GPU. By default an equal share.")
+    # fmt: on
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvalOptions(RayOptions, cli.ProfileChoice):
     """Options of ``viper eval``."""
 
     # fmt: off
@@ -189,19 +210,6 @@ class EvalOptions(cli.ProfileChoice):
         help="Experiment tracker to report to: tensorboard:DIR, mlflow:URI or wandb:PROJECT.")
     workers: int = cli.workers_field(
         "Number of samples to answer at the same time; with --engine ray, in each actor.")
-    engine: Literal["local", "ray"] = cli.option("--engine", default="local", section=WORKERS,
-        help="Run on threads of this process, or on actors of Ray.")
-    actors: int = cli.option("--actors", type=click.IntRange(1, 1024), default=2, section=WORKERS,
-        help="Number of Ray actors, each with its own models.")
-    ray_address: str | None = cli.option("--ray-address", envvar="RAY_ADDRESS", metavar="ADDRESS",
-        section=WORKERS,
-        help="Address of a Ray cluster: HOST:PORT or auto. By default Ray starts on this machine.")
-    cpus_per_actor: float | None = cli.option("--cpus-per-actor", section=WORKERS,
-        type=click.FloatRange(0, min_open=True), metavar="N",
-        help="CPUs of each actor and threads of its models. By default an equal share.")
-    gpus_per_actor: float | None = cli.option("--gpus-per-actor", type=click.FloatRange(0),
-        metavar="N", section=WORKERS,
-        help="GPUs of each actor; 0.5 lets two share a GPU. By default an equal share.")
     thresholds: tuple[str, ...] = cli.given_by(threshold_option)
     # fmt: on
 

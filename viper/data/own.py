@@ -24,12 +24,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from viper.data.layout import media_finding, unique
+from viper.data.remote import RemoteFile, remote_files, remote_folder
 from viper.data.sample import DatasetSpec, Finding, MediaFiles, Sample
 from viper.data.source import Record, SourceFile, brief, check_name
 from viper.errors import DataError, UnknownNameError, UsageError
@@ -269,33 +270,47 @@ class FolderSamples:
         return lines
 
 
-def folder_samples(folder: Path, query: Query, fingerprint: str) -> FolderSamples:
+def folder_samples(folder: str | Path, query: Query, fingerprint: str) -> FolderSamples:
     """Return the pictures and videos below a folder; their suffix tells them from other files.
+
+    Args:
+        folder: on this machine, or the address of a bucket, see :mod:`viper.data.remote`.
 
     Raises:
         UsageError: there is no such folder, or nothing in it.
+        MissingExtraError: the package for such addresses is not installed.
     """
-    if not folder.is_dir():
+    address = remote_folder(str(folder))
+    root = Path(folder).resolve()
+    if address is None and not root.is_dir():
         raise UsageError(f"{folder}: no such folder; expected one with pictures or videos")
-    root = folder.resolve()
+    states: Iterable[tuple[str, str | None]] = (
+        (name, status and f"{status.st_size}\0{status.st_mtime_ns}")
+        for name, status in files_below(root)
+    )
+    if address is not None:
+        states = remote_files(address)
     samples: list[Sample] = []
     skipped: Counter[str] = Counter()
     unreached = 0
-    for name, status in files_below(root):
+    for name, state in states:
         suffix = PurePosixPath(name).suffix.lower()
         if suffix not in PICTURE_SUFFIXES | VIDEO_SUFFIXES:
             skipped[suffix or "(none)"] += 1
-        elif status is None:
+        elif state is None:
             unreached += 1
         else:
-            identity = f"{name}\0{status.st_size}\0{status.st_mtime_ns}".encode()
+            identity = f"{name}\0{state}".encode()
+            load: Callable[[], Any] = MediaFiles(root, (name,))
+            if address is not None:
+                load = RemoteFile(f"{address}/{name}")
             sample = Sample(
                 f"{fingerprint}-{hashlib.blake2b(identity, digest_size=8).hexdigest()}",
                 query.text,
                 task=query.task,
                 media="video" if suffix in VIDEO_SUFFIXES else "image",
                 target=None,
-                load=MediaFiles(root, (name,)),
+                load=load,
                 options=query.options,
                 fields=query.fields,
                 files=(name,),

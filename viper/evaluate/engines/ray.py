@@ -24,6 +24,9 @@ from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.runs.manifest import Manifest, RunEnvironment, SetDescription, differences
 from viper.schema import Failure
 
+# What decides the answers of an actor, as JSON values.
+Facts = Mapping[str, Any]
+
 # Seconds between checks of the stop signal while no outcome arrives: below what a person notices,
 # and five looks a second cost nothing.
 _LOOK_EVERY_S = 0.2
@@ -201,22 +204,29 @@ class WorkerPool:
         settings: settings of each actor.
         share: share of the cluster for each actor.
         actors: number of actors; those that do not fit begin when there is room.
+        differing: returns in words what differs between the facts of two actors.
     """
 
-    def __init__(self, settings: ActorSettings, share: Share, actors: int) -> None:
+    def __init__(
+        self,
+        settings: ActorSettings,
+        share: Share,
+        actors: int,
+        differing: Callable[[Facts, Facts], Sequence[str]],
+    ) -> None:
         import ray
 
-        self._ray, self._settings = ray, settings
+        self._ray, self._settings, self._differing = ray, settings, differing
         actor_class: Any = ray.remote(ReasonerActor)
         self._class = actor_class.options(
             num_cpus=share.cpus, num_gpus=share.gpus, scheduling_strategy="SPREAD"
         )
-        self._expected: Manifest | None = None
+        self._expected: Facts | None = None
         self._last_death = ""
         self.workers = [self._new_worker() for _ in range(actors)]
 
-    def manifest(self) -> Manifest:
-        """Return what the first actor that can answer would write into ``run.json``.
+    def facts(self) -> Facts:
+        """Return the facts of the first actor that can answer.
 
         Raises:
             UsageError, ModelError: no actor can begin; the message of one says why.
@@ -226,15 +236,15 @@ class WorkerPool:
                 pass
         return self._expected
 
-    def expect(self, manifest: Manifest) -> None:
-        """Require this run's configuration of every actor.
+    def expect(self, facts: Facts) -> None:
+        """Require these facts of every actor.
 
         Raises:
             UsageError: an actor's is another one; shows the differences.
         """
-        first, self._expected = self._expected, manifest
+        first, self._expected = self._expected, facts
         if first is not None:
-            _check_same(manifest, first, "the first actor")
+            self._check_same(facts, first, "the first actor")
 
     def ask(self, worker: Worker, positions: Sequence[int]) -> None:
         """Send items to an idle worker and request the outcomes that are ready there."""
@@ -267,9 +277,8 @@ class WorkerPool:
                 kind: type[ViperError] = UsageError if reply.exit_code == EXIT_USAGE else ModelError
                 raise kind(f"an actor on {reply.node} cannot begin: {reply.message}")
             if isinstance(reply, Ready):
-                manifest = Manifest.from_json(reply.manifest)
-                self._expected = self._expected or manifest
-                _check_same(self._expected, manifest, f"the actor on {reply.node}")
+                self._expected = self._expected or reply.facts
+                self._check_same(self._expected, reply.facts, f"the actor on {reply.node}")
                 worker.false_starts = 0
                 worker.ready, worker.where = True, f"on {reply.node}, process {reply.pid}"
                 continue
@@ -294,6 +303,13 @@ class WorkerPool:
         actor = self._class.remote(self._settings)
         return Worker(actor, actor.begin.remote())
 
+    def _check_same(self, expected: Facts, actual: Facts, whose: str) -> None:
+        if differing := self._differing(expected, actual):
+            raise UsageError(
+                f"{whose} has another configuration than this process; give every node the same "
+                f"files and versions: {'; '.join(differing)}"
+            )
+
     def _replace(self, worker: Worker, error: Exception) -> WorkerReport:
         self._ray.kill(worker.actor)
         self._last_death = _error_text(error)
@@ -303,7 +319,13 @@ class WorkerPool:
         if worker.deaths < _DEATHS_IN_A_ROW and worker.false_starts < _FALSE_STARTS:
             fresh = self._new_worker()
             worker.actor, worker.call = fresh.actor, fresh.call
-        return WorkerReport(worker, died=worker.where or "that had not begun")
+        where = worker.where or "that had not begun"
+        return WorkerReport(worker, died=f"{where}: {self._last_death}")
+
+
+def manifest_differences(expected: Facts, actual: Facts) -> list[str]:
+    """Return in words what differs between two manifests, given as JSON values."""
+    return differences(Manifest.from_json(expected), Manifest.from_json(actual))
 
 
 def run_manifest(
@@ -317,15 +339,6 @@ def run_manifest(
         execution=execution,
         environment=RunEnvironment.here(),
     )
-
-
-def _check_same(expected: Manifest, actual: Manifest, whose: str) -> None:
-    differing = differences(expected, actual)
-    if differing:
-        raise UsageError(
-            f"{whose} has another configuration than this process; give every node the same "
-            f"files and versions: {'; '.join(differing)}"
-        )
 
 
 def _error_text(error: BaseException) -> str:

@@ -1,8 +1,9 @@
-"""Actor of ``--engine ray``: a reasoner that answers items by position.
+"""Actor of ``--engine ray``: an engine that answers items by position.
 
-Only positions and results are sent. The actor reads the data set itself and returns the manifest
-that it would write, so that the driver can compare configurations. Nothing here imports Ray: the
-driver makes an actor of :class:`ReasonerActor`.
+Only positions and results are sent. The actor reads what there is to do itself and returns the
+facts that decide the answers (for an evaluation the manifest that it would write), so that the
+driver can compare configurations. Nothing here imports Ray: the driver makes an actor of
+:class:`ReasonerActor`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from viper.errors import ViperError
 from viper.threads import COUNT, wait_passively
 
 if TYPE_CHECKING:
-    from viper.evaluate.engines.sample_runner import Item, ItemOutcome
+    from viper.evaluate.engines.sample_runner import Engine, Item, ItemOutcome
     from viper.evaluate.evaluation import Evaluation
     from viper.reasoner import Reasoner
 
@@ -31,9 +32,43 @@ if TYPE_CHECKING:
 _ANSWER_WITHIN_S = 1.0
 
 
+@dataclass(frozen=True)
+class Work:
+    """What an actor answers, built in its process.
+
+    Attributes:
+        items: in the driver's order, each at its position.
+        facts: JSON values that are the same in the driver and in every actor.
+        close: ends what the engine answers with.
+    """
+
+    items: Sequence[Item]
+    engine: Engine
+    facts: Mapping[str, Any]
+    close: Callable[[], None]
+
+
 # Builds a reasoner in the actor's process, and returns it with the resolved profile as JSON values
 # for the manifest. It can be pickled: it holds no model.
 Recipe = Callable[[], "tuple[Reasoner, Mapping[str, Any]]"]
+
+
+@dataclass(frozen=True)
+class EvaluationWork:
+    """The samples of an evaluation, for ``in_flight`` of them at once in an actor."""
+
+    recipe: Recipe
+    evaluation: Evaluation
+    in_flight: int
+
+    def __call__(self) -> Work:
+        reasoner, document = self.recipe()
+        from viper.evaluate.campaign import Campaign
+
+        evaluation = self.evaluation
+        campaign = Campaign.of(evaluation, evaluation.samples(), reasoner, document, {})
+        engine = campaign.engine(self.in_flight)
+        return Work(campaign.todo, engine, campaign.manifest.to_json(), reasoner.close)
 
 
 @dataclass(frozen=True)
@@ -43,26 +78,24 @@ class ActorSettings:
     Attributes:
         folder: working folder of the driver. If it exists, an actor changes to it, so that
             relative paths mean the same.
-        in_flight: samples at once in this actor.
+        work: can be pickled: it holds no model.
         threads: number of threads for its models.
         sees_gpus: False hides the node's GPUs.
     """
 
-    recipe: Recipe
-    evaluation: Evaluation
+    work: Callable[[], Work]
     folder: str
-    in_flight: int
     threads: int
     sees_gpus: bool
 
 
 @dataclass(frozen=True)
 class Ready:
-    """Reply of an actor that can answer; ``manifest`` is what it would write into ``run.json``."""
+    """Reply of an actor that can answer, with the facts of its :class:`Work`."""
 
     node: str
     pid: int
-    manifest: Mapping[str, Any]
+    facts: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -75,7 +108,7 @@ class StartFailure:
 
 
 class ReasonerActor:
-    """Actor with one reasoner. The driver calls :meth:`begin`, then :meth:`exchange` repeatedly."""
+    """Actor with one engine. The driver calls :meth:`begin`, then :meth:`exchange` repeatedly."""
 
     def __init__(self, settings: ActorSettings) -> None:
         self._settings = settings
@@ -83,8 +116,7 @@ class ReasonerActor:
         self._done: SimpleQueue[ItemOutcome | BaseException] = SimpleQueue()
         self._stop = threading.Event()
         self._open = 0
-        self._items: Sequence[Item] = ()
-        self._reasoner: Reasoner | None = None
+        self._work: Work | None = None
 
     def begin(self) -> Ready | StartFailure:
         """Read the samples, load the models and start to wait for positions."""
@@ -97,15 +129,9 @@ class ReasonerActor:
         if not settings.sees_gpus:
             os.environ["CUDA_VISIBLE_DEVICES"] = ""
         try:
-            reasoner, document = settings.recipe()
-            from viper.evaluate.campaign import Campaign
-
-            evaluation, self._reasoner = settings.evaluation, reasoner
-            campaign = Campaign.of(evaluation, evaluation.samples(), reasoner, document, {})
-            self._items = campaign.todo
-            engine = campaign.engine(settings.in_flight)
-            threading.Thread(target=self._pump, args=(engine,), daemon=True).start()
-            return Ready(platform.node(), os.getpid(), campaign.manifest.to_json())
+            self._work = work = settings.work()
+            threading.Thread(target=self._pump, args=(work.engine,), daemon=True).start()
+            return Ready(platform.node(), os.getpid(), work.facts)
         except ViperError as error:
             return StartFailure(platform.node(), str(error), error.exit_code)
 
@@ -114,9 +140,10 @@ class ReasonerActor:
 
         Returns at once when something is done, after a second at the latest.
         """
+        assert self._work is not None
         self._open += len(positions)
         for position in positions:
-            self._todo.put(self._items[position])
+            self._todo.put(self._work.items[position])
         packed: list[bytes] = []
         with suppress(Empty):
             while self._open:
@@ -131,10 +158,10 @@ class ReasonerActor:
         """Stop the threads and the sandbox's processes."""
         self._stop.set()
         self._todo.put(None)
-        if self._reasoner is not None:
-            self._reasoner.close()
+        if self._work is not None:
+            self._work.close()
 
-    def _pump(self, engine: Any) -> None:
+    def _pump(self, engine: Engine) -> None:
         try:
             for done in engine.run(iter(self._todo.get, None), self._stop):
                 self._done.put(done)
@@ -148,5 +175,7 @@ class ReasonerActor:
             from viper.evaluate.engines.sample_runner import gave_up
             from viper.schema import Failure
 
+            assert self._work is not None
             failure = Failure("internal", f"the outcome cannot be sent: {error}")
-            return pickle.dumps(gave_up(self._items[done.position], failure, done.row.seconds))
+            item = self._work.items[done.position]
+            return pickle.dumps(gave_up(item, failure, done.row.seconds))

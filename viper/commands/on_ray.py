@@ -1,0 +1,58 @@
+"""Opens the actors of ``--engine ray`` for the commands that answer many items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+
+from viper.commands.options import ProfileChoice
+from viper.commands.run_options import RayOptions
+from viper.commands.terminal import note
+from viper.evaluate.engines.ray import Facts, RayEngine, WorkerPool
+from viper.evaluate.engines.ray_actor import ActorSettings, Work
+from viper.evaluate.engines.ray_cluster import Share, connected, local_cpus, share_of
+from viper.threads import thread_count
+
+
+@contextmanager
+def opened_pool(
+    work: Callable[[], Work],
+    options: RayOptions,
+    threads: int | None,
+    differing: Callable[[Facts, Facts], Sequence[str]],
+) -> Iterator[tuple[WorkerPool, Share]]:
+    """Yield the actors and the share of each; they are killed if the block ends by an exception.
+
+    Args:
+        work: see :class:`viper.evaluate.engines.ray_actor.ActorSettings`.
+        threads: of the models of an actor; None takes its processors.
+        differing: see :class:`viper.evaluate.engines.ray.WorkerPool`.
+
+    Raises:
+        UsageError, ModelError: Ray is not running, or has no room.
+    """
+    actors, cpus = options.actors, options.cpus_per_actor
+    with connected(options.ray_address, local_cpus(actors, cpus)) as nodes:
+        share = share_of(nodes, actors, cpus, options.gpus_per_actor)
+        count = thread_count(threads or max(1, int(share.cpus)))
+        settings = ActorSettings(work, str(Path.cwd()), count, bool(share.gpus))
+        pool = WorkerPool(settings, share, actors, differing)
+        try:
+            yield pool, share
+        except BaseException:
+            pool.kill()
+            raise
+        pool.close()
+
+
+def ray_engine(pool: WorkerPool, in_flight: int) -> RayEngine:
+    """Return the engine of a pool, which says each death of an actor."""
+    lost = "viper: warning: an actor died ({}); its unfinished items are answered again"
+    return RayEngine(pool, in_flight, lambda who: note(lost.format(who)))
+
+
+def profile_choice(options: ProfileChoice) -> ProfileChoice:
+    """Return the options of the profile: others may hold a password, which no actor needs."""
+    return ProfileChoice(**{one.name: getattr(options, one.name) for one in fields(ProfileChoice)})

@@ -202,6 +202,16 @@ def execute_command(query):
         assert all(call.args == (outcome.value,) for call in outcome.calls)
 
 
+def test_types_of_earlier_runs_take_no_memory(sandbox: Sandbox) -> None:
+    program = """
+from collections import namedtuple
+def execute_command(query):
+    Large = namedtuple("Large", "a b", defaults=([0] * 4_000_000,))
+    return len(Large(query).b)
+"""
+    assert all(outcome.ok for outcome in asked(sandbox, program, *range(30)))
+
+
 def test_a_failure_ends_the_process(sandbox: Sandbox, taken: list[int]) -> None:
     program = "def execute_command(query):\n    return 10 // query\n"
     outcomes = asked(sandbox, program, 1, 2, 0, 5, 10)

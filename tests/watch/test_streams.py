@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -204,6 +205,47 @@ def test_what_nobody_reads_is_bounded(
     assert 0 < sum(path.stat().st_size for path in names) < 8_000
     assert len(said) == 1 and "slower than the stream" in said[0]
     assert all(Recorded.read(path.name) for path in names)
+
+
+def test_times_that_jump_end_the_file(
+    stream: Path, serve: Callable[[Reply], str], tmp_path: Path
+) -> None:
+    """As of a camera that sets its clock: else a file would have hours without a frame."""
+    address = serve(sends(stream.read_bytes() * 2))
+    recorder = Recorder(
+        address, tmp_path, "", lead=2.0, segment=4.0, once=True, say=lambda text: None
+    )
+    while not recorder.has_ended():
+        time.sleep(0.05)
+    recorder.close()
+    read = [(Recorded.read(path.name), decode(path).seconds) for path in sorted(tmp_path.iterdir())]
+    assert all(name is not None and seconds < 10 for name, seconds in read)
+    assert read[-1][0] is not None and read[-1][0].is_end
+    assert sum(seconds - name.lead for name, seconds in read if name) == pytest.approx(30, abs=0.5)
+
+
+def test_a_watch_that_ends_leaves_a_whole_file(
+    stream: Path, serve: Callable[[Reply], str], tmp_path: Path
+) -> None:
+    data = stream.read_bytes()
+
+    def reply(handler: BaseHTTPRequestHandler) -> None:
+        sends(data[: len(data) // 2])(handler)
+        with suppress(BrokenPipeError, ConnectionResetError):  # it goes on, slowly
+            for begin in range(len(data) // 2, len(data), len(data) // 80):
+                time.sleep(0.3)
+                handler.wfile.write(data[begin:][: len(data) // 80])
+
+    recorder = Recorder(
+        serve(reply), tmp_path, "", lead=0.0, segment=100.0, once=False, say=lambda text: None
+    )
+    while not [*tmp_path.glob(".*.mkv")]:
+        time.sleep(0.05)
+    time.sleep(1)
+    recorder.close()
+    (path,) = tmp_path.iterdir()
+    name = Recorded.read(path.name)
+    assert name is not None and name.is_end and decode(path).seconds > 5
 
 
 def test_the_login_comes_from_the_environment(

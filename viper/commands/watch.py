@@ -133,7 +133,7 @@ def watch(options: WatchOptions, source: str, condition: str) -> int:
 
         if streams:
             # which of the two a program takes is not known before it is written
-            wide = max(SEGMENT_S, options.every or asked.every or 0, 2 * options.margin)
+            wide = max(SEGMENT_S, min(options.every or asked.every or 0, 60), options.margin)
             folder = options.out / RECORDING
             recorder = Recorder(
                 source, folder, log.state.file, lead=2 * options.margin, segment=wide,

@@ -50,13 +50,14 @@ def remote_files(address: str) -> Iterator[tuple[str, str]]:
     import fsspec
 
     try:
-        system, path = fsspec.core.url_to_fs(address, **_FRESH)
-        found = system.find(path, detail=True)
+        scheme, _, path = address.partition("://")
+        found = fsspec.filesystem(scheme, **_FRESH).find(path, detail=True)
     except Exception as error:  # noqa: BLE001 (boundary: each package raises kinds of its own)
         raise UsageError(f"{address}: cannot be listed: {_said(error)}") from None
     for key, info in sorted(found.items()):
-        name = key.removeprefix(path).lstrip("/")
-        if not any(part.startswith(".") for part in name.split("/")) and info.get("size"):
+        name = key[len(path) + 1 :]
+        is_file = info.get("type") == "file" and name and not name.endswith("/")
+        if is_file and not any(part.startswith(".") for part in name.split("/")):
             version = info.get("ETag") or info.get("etag") or info.get("LastModified")
             yield name, f"{info['size']}\0{version}"
 
@@ -76,7 +77,8 @@ class RemoteFile:
         import fsspec
 
         try:
-            system, path = fsspec.core.url_to_fs(self.address, **_FRESH)
+            scheme, _, path = self.address.partition("://")
+            system = fsspec.filesystem(scheme, **_FRESH)
             size = system.size(path) or 0
             data: bytes = system.cat_file(path) if size <= _MOST_BYTES else b""
         except Exception as error:  # noqa: BLE001 (boundary: as above)

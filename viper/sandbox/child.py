@@ -102,7 +102,7 @@ class ChildRuntime:
         self.caller = ToolCaller(self.printer, self.message_bytes, module)
         self._ballast = mmap.mmap(-1, BALLAST_BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         provided = dict(module.names(self.caller, prelude.config))
-        guards = Guards(module.READABLE, provided.values())
+        self.guards = guards = Guards(module.READABLE, provided.values())
         facades = build_facades(guards.builtin_getattr, guards.getitem, guards.allow)
         self._wide_imports = import_guards({**facades, **wide_numpy()}, provided)
         self.namespace: dict[str, Any] = {
@@ -194,12 +194,14 @@ class ChildRuntime:
         and with the calls of this run.
         """
         whole, self.namespace, self.turn = self.namespace, dict(self.namespace), 0
+        self.guards.allowed.clear()
         self.caller.variables = Variables(self.namespace)
         try:
             return self._run(meta, raw)
         finally:
             self.namespace.clear()
             self.caller.start_turn()
+            self.guards.forget()
             gc.collect()
             self.namespace = whole
 

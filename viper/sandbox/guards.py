@@ -71,14 +71,27 @@ class Guards:
         self._known_types = set(readable.BUILTIN) - readable.UNNAMED
         self._known_types |= {value for value in provided if isinstance(value, type)}
         self._indexable = {*readable.INDEXABLE, *attributes}
+        self.allowed: list[type] = []
         self.getattr = self._make_getattr()
         self._formatter = _GuardedFormatter(self)
 
     def allow(self, kind: type, names: frozenset[str]) -> None:
-        """Let programs read these attributes on instances of a type that is created at run time."""
+        """Let programs read these attributes on instances of a type that is created at run time.
+
+        :attr:`allowed` lists such types; :meth:`forget` takes them back.
+        """
+        self.allowed.append(kind)
         self._table[kind] = names
         self._known_types.add(kind)
         self._indexable.add(kind)
+
+    def forget(self) -> None:
+        """Forget the types that were allowed since :attr:`allowed` was emptied."""
+        while self.allowed:
+            kind = self.allowed.pop()
+            self._table.pop(kind, None)
+            self._known_types.discard(kind)
+            self._indexable.discard(kind)
 
     def namespace(self) -> dict[str, Any]:
         """Return the names that the rewritten code calls."""

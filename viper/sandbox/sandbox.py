@@ -135,10 +135,10 @@ class Sandbox(AbstractContextManager["Sandbox"]):
             outcome = session.run(
                 code, entry=entry, args=args, return_type=return_type, cancel=cancel
             )
-            is_dead = outcome.failure is not None and outcome.failure.kind == "crash"
+            is_dead = outcome.failure is not None and outcome.failure.kind in ("crash", "memory")
             if child is None or not is_dead or outcome.calls:
                 break
-            child = None  # it was ended from outside while it waited, which is no fault of the run
+            child = None  # ended from outside, or full of what was left: no fault of this run
         if outcome.ok and not session.ended and kept.has_room(session._child, outcome.seconds):
             kept.put(code, session._child)
         else:

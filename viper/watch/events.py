@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -27,6 +28,9 @@ _LOCK = ".lock"
 
 # A state holds some numbers and names.
 _STATE_BYTES = 1 << 20
+
+# Bytes that hold some of the last rows.
+_LATEST_BYTES = 1 << 18
 
 # Rows that are read at once for a receiver that was away.
 _TOLD_AT_ONCE = 100
@@ -75,6 +79,7 @@ class State:
         rows, events: bytes and rows of ``events.jsonl``.
         since: id of the event that goes on; "" for none.
         turned: clock since which the answer is another than that; None if it is the same.
+        looked: clock of the last window on which the program ran; None before the first.
         last: clock of the last event, for the cool-down; None for none.
         recent: clocks of moments near the end of the last window.
         told: bytes of ``events.jsonl`` that the receiver has.
@@ -90,6 +95,7 @@ class State:
     events: int = 0
     since: str = ""
     turned: float | None = None
+    looked: float | None = None
     last: float | None = None
     recent: tuple[float, ...] = ()
     told: int = 0
@@ -191,6 +197,20 @@ class EventLog:
         with file_errors(path), path.open("rb") as file:
             file.seek(self.state.told)
             return b"".join(islice(file, _TOLD_AT_ONCE))
+
+    def latest(self, count: int) -> list[Event]:
+        """Return the last rows that were stored, the newest first."""
+        path = self.folder / EVENTS
+        if not self.state.rows:
+            return []
+        with file_errors(path), path.open("rb") as file:
+            file.seek(max(0, self.state.rows - _LATEST_BYTES))
+            lines = file.read(_LATEST_BYTES).splitlines()[-count:]
+        found = list[Event]()
+        for line in reversed(lines):
+            with suppress(RecordError, ValueError, RecursionError):  # cut at its start
+                found.append(record_from_json(Event, json.loads(line)))
+        return found
 
     def write_metrics(self) -> None:
         """Write the figures for Prometheus, as the textfile collector of its node exporter reads.

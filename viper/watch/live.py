@@ -11,6 +11,8 @@ import re
 from collections import deque
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import chain
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +61,11 @@ class Live:
     log: EventLog
     title: str
     program: str
-    events: deque[Event] = field(default_factory=lambda: deque(maxlen=_EVENTS))
+    events: deque[Event] = field(init=False)
     _seen: tuple[Window, RunResult] | None = None
+
+    def __post_init__(self) -> None:
+        self.events = deque(self.log.latest(_EVENTS), _EVENTS)
 
     def look(self, window: Window, result: RunResult) -> None:
         """Show a window from now on; nothing is computed before a page asks."""
@@ -71,7 +76,7 @@ class Live:
         state = self.log.state
         shown: dict[str, Any] = {
             "watched": round(state.clock + state.read, 1), "failed": state.failed,
-            "waiting": self.log.waiting > 0, "events": [asdict(e) for e in self.events],
+            "waiting": self.log.waiting > 0, "events": [asdict(e) for e in list(self.events)],
         }  # fmt: skip
         if self._seen is None:
             return shown
@@ -103,9 +108,9 @@ def shapes(program: str) -> list[list[tuple[float, float]]]:
     for node in nodes:
         try:
             points = [(float(x), float(y)) for x, y in ast.literal_eval(node)]
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError, RecursionError):
             continue
-        if len(points) > 1:
+        if len(points) > 1 and all(map(isfinite, chain(*points))):
             found.append(points)
     return found
 

@@ -50,9 +50,15 @@ SEGMENT_S = 4.0
 _SILENT_S = 10.0
 _WAITS = (1.0, 60.0)
 
-# A file with more bytes ends the connection: 64 seconds of the best cameras, or one that never
-# sends a frame that needs no other.
+# Bytes of a file: 64 seconds of the best cameras. The next begins at a half; a stream that sends as
+# much without a frame that needs no other is given up.
 _FILE_BYTES = 256 << 20
+
+# Seconds between two frames: more is a camera that set its clock.
+_LONGEST_GAP_S = 10.0
+
+# Seconds in which a process ends its file after the watch is gone.
+_CLOSE_S = 2.0
 
 # Bytes of files that wait to be watched: beyond these the stream is dropped.
 _WAITING_BYTES = 1 << 30
@@ -194,13 +200,16 @@ class Recorder:
                              "defect, or the stream needs too much memory")  # fmt: skip
 
     def close(self) -> None:
-        """End the process. May be called twice."""
+        """End the process, which completes its file. May be called twice."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        with suppress(OSError):
+            self._process.stdin.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(2 * _CLOSE_S)
         self._process.kill()
         self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with suppress(OSError):
-                    pipe.close()
+        self._listener.join()
+        self._process.stdout.close()
 
 
 class _LostError(Exception):
@@ -211,8 +220,8 @@ def main() -> None:
     """Record what standard input asks for; standard output gets a line of JSON for each remark."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     asked = _Asked(**json.loads(sys.stdin.buffer.readline()))
-    # the watch is gone when its end of the pipe is: nobody would read the files
-    threading.Thread(target=lambda: (os.read(0, 1), os._exit(0)), daemon=True).start()
+    gone = threading.Event()
+    threading.Thread(target=_await_end, args=(gone,), daemon=True).start()
     with suppress(OSError):  # without /proc, as on macOS
         size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (size + _MEMORY_BYTES,) * 2)
@@ -221,13 +230,13 @@ def main() -> None:
     while True:
         begun = writer.number
         try:
-            _copy(asked, writer)
+            is_whole = _copy(asked, writer, gone)
             why = "the stream ended"
         except _LostError as error:
-            why = str(error)
-        writer.finish(is_end=True)
-        if asked.once:
-            if writer.number == asked.after:  # nothing ever came
+            is_whole, why = False, str(error)
+        writer.lose()
+        if asked.once or is_whole or gone.is_set():
+            if writer.number == asked.after and not gone.is_set():  # nothing ever came
                 _tell(failure=f"{_shown(asked.address)}: {why}")
             return
         if writer.number > begun:
@@ -238,24 +247,37 @@ def main() -> None:
         wait, lost = min(2 * wait, _WAITS[1]), why
 
 
+def _await_end(gone: threading.Event) -> None:
+    """Wait until the watch is gone, as its end of the pipe is then; end soon after it."""
+    os.read(0, 1)
+    gone.set()
+    time.sleep(_CLOSE_S)
+    os._exit(0)
+
+
 def _tell(**line: str) -> None:
-    print(json.dumps(line), flush=True)
+    with suppress(OSError):  # nobody listens any more
+        print(json.dumps(line), flush=True)
 
 
 def _shown(address: str) -> str:
     """Return an address without its password and query, which may hold a key."""
-    parts = urlsplit(address)
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return "the address"
     return f"{parts.scheme}://{parts.hostname or ''}{parts.path}" if parts.scheme else address
 
 
-def _copy(asked: _Asked, writer: _Writer) -> None:
-    """Write the packets of one connection.
+def _copy(asked: _Asked, writer: _Writer, gone: threading.Event) -> bool:
+    """Write the packets of one connection; return whether it was a recording with an end.
 
     Raises:
         _LostError: it cannot be opened, or broke.
     """
     address, login = asked.address, os.environ.get(LOGIN)
-    options = {"protocol_whitelist": _PROTOCOLS}
+    # of a live playlist the newest part alone: the others were there at the last connection
+    options = {"protocol_whitelist": _PROTOCOLS, "live_start_index": "-1"}
     camera = None
     if "://" not in address:
         camera, options = "v4l2", {"input_format": "mjpeg"}
@@ -267,10 +289,17 @@ def _copy(asked: _Asked, writer: _Writer) -> None:
         with av.open(address, format=camera, timeout=asked.silent, options=options) as source:
             if not source.streams.video:
                 raise _LostError("has no video")
-            stream = source.streams.video[0]
+            # a playlist offers several sizes, each of which is fetched unless it is discarded
+            stream = max(source.streams.video, key=lambda each: each.width * each.height)
+            for other in source.streams.video:
+                if other is not stream:
+                    other.discard = "all"
             for packet in source.demux(stream):
+                if gone.is_set():
+                    return True
                 if packet.pts is not None and packet.dts is not None:
                     writer.add(packet, stream)
+            return bool(source.duration)
     except av.FFmpegError as error:
         # its text repeats the address
         raise _LostError(error.strerror or type(error).__name__) from None
@@ -288,37 +317,50 @@ class _Writer:
         self._stream: Any = None
         self._name = ""
         self._begin = self._zero = 0.0  # where the core, and the file, begin in the stream
-        self._bytes = 0
+        self._bytes = self._since_key = 0
+        self._last: float | None = None  # when the last packet is decoded
         self._kept: deque[tuple[float, Any]] = (
             deque()
         )  # those of this file, for the next one's lead
         self._is_behind = False
 
     def add(self, packet: Any, stream: Any) -> None:
-        """Write a packet; begin a file with it if it needs no other and the last is long enough."""
-        now = float(packet.pts * packet.time_base)
+        """Write a packet; begin a file with it if it needs no other and the last is long enough.
+
+        Raises:
+            _LostError: its time does not follow the last one's, or too much came since a frame to
+                begin at.
+        """
+        now, decoded = (float(time * packet.time_base) for time in (packet.pts, packet.dts))
+        if self._last is not None and not 0 <= decoded - self._last <= _LONGEST_GAP_S:
+            raise _LostError("its times jump")
+        self._last = decoded
         if packet.is_keyframe:
-            if self._output is not None and now - self._begin >= self._asked.segment:
-                self.finish(is_end=False)
-            if self._output is None and self._has_room():
-                self._start(now, stream)
+            self._since_key = 0
+            is_full = self._bytes > _FILE_BYTES // 2 or now - self._begin >= self._asked.segment
+            if self._output is None or is_full:
+                has_room = self._has_room()
+                self.finish(is_end=not has_room)
+                if has_room:
+                    self._start(now, stream)
         if self._output is None:
             return
-        self._bytes += packet.size
-        if self._bytes > _FILE_BYTES:
-            raise _LostError(f"sends over {_FILE_BYTES >> 20} MiB without a frame to begin at")
+        self._bytes, self._since_key = self._bytes + packet.size, self._since_key + packet.size
+        if self._since_key > _FILE_BYTES // 2:
+            raise _LostError(f"sends over {_FILE_BYTES >> 21} MiB without a frame to begin at")
         self._kept.append((now, packet))
         self._write(packet)
 
     def _has_room(self) -> bool:
         """Return whether the files that wait are few enough; say it once if not."""
-        waiting = sum(path.stat().st_size for path in self._folder.glob("[0-9]*.mkv"))
-        if (is_behind := waiting > self._asked.waiting) != self._is_behind:
-            self._is_behind = is_behind
-            if is_behind:
-                _tell(said="the program is slower than the stream, which is dropped for now; a "
-                           "longer --every helps")  # fmt: skip
-                self._kept.clear()
+        waiting = 0
+        for path in self._folder.glob("[0-9]*.mkv"):
+            with suppress(FileNotFoundError):  # it was just read
+                waiting += path.stat().st_size
+        if (is_behind := waiting > self._asked.waiting) and not self._is_behind:
+            _tell(said="the program is slower than the stream, which is dropped for now; a longer "
+                       "--every helps")  # fmt: skip
+        self._is_behind = is_behind
         return not is_behind
 
     def _start(self, now: float, stream: Any) -> None:
@@ -366,3 +408,8 @@ class _Writer:
                 _tell(said=f"some seconds were not recorded: {error.strerror or error}")
         if is_end:
             self._kept.clear()
+
+    def lose(self) -> None:
+        """End the file with the connection: what comes then has times of its own."""
+        self.finish(is_end=True)
+        self._last = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +20,7 @@ from viper.storage.files import file_errors
 from viper.strategies.program import ENTRY
 from viper.watch.delivery import Receiver
 from viper.watch.events import PAGES, Event, EventLog, Kind
-from viper.watch.recording import Recorded, Recorder
+from viper.watch.recording import SEGMENT_S, Recorded, Recorder
 from viper.watch.windows import Window, files, windows, write_clip
 
 Mode = Literal["when", "while", "until"]
@@ -135,11 +135,14 @@ class Watch:
             if state.window >= 0 and state.file not in ("", path.name):  # it is gone
                 self.log.commit(window=-1, read=0.0, clock=state.clock + state.read)
             first = state.window if state.file == path.name else 0
-            if not first and self.recorder is None:
-                self.log.commit(recent=())  # files share no frames
+            recorded = Recorded.read(path.name) if self.recorder is not None else None
+            if not first and (recorded is None or not recorded.lead):
+                self.log.commit(recent=())  # it shares no frames with the file before
             try:
                 for window in windows(path, self.every, self.margin, video=self.video, first=first):
                     self.on_window(window)
+                    if self._is_early(window):
+                        continue
                     if self._look(window) and self.condition.mode == "until":
                         return
             except MediaError as error:
@@ -155,6 +158,14 @@ class Watch:
                         each.unlink(missing_ok=True)
         self._tell()  # what failed at the last event
 
+    def _is_early(self, window: Window) -> bool:
+        """Return whether the last look is too near; a file of a stream is shorter than a minute."""
+        looked = self.log.state.looked
+        if self.video or self.recorder is None or self.every <= SEGMENT_S or looked is None:
+            return False
+        now = self.log.state.clock - window.begin + window.start
+        return now < looked + self.every - 1e-6
+
     def _look(self, window: Window) -> bool:
         """Run the program on a window; return whether there was an event."""
         result = self.reasoner.execute(
@@ -165,6 +176,7 @@ class Watch:
         changes: dict[str, Any] = {
             "file": window.path.name, "window": window.number + 1,
             "read": window.end - window.begin,
+            "looked": state.clock - window.begin + window.start,
         }  # fmt: skip
         if result.answer is None and not _found_nothing(result):
             changes["failed"] = state.failed + 1
@@ -200,7 +212,7 @@ class Watch:
         if now - turned < (self.hold if holds else self.gap) - 1e-6:
             changes["turned"] = turned
             return
-        time = max(0.0, turned - zero)  # 0 if it turned in the file before
+        time = turned - zero  # below 0 if it turned in the file before
         if not holds:
             changes["since"] = ""
             if self.condition.mode == "while":
@@ -238,7 +250,10 @@ class Watch:
     ) -> Event:
         """Write the page of an event; ``same`` others have its time."""
         answer, clock = result.answer, round(self.log.state.clock - window.begin + time, 3)
-        recorded = Recorded.read(window.path.name)
+        recorded, seen = Recorded.read(window.path.name), max(0.0, time)
+        if answer is not None and answer.moments is not None:
+            at = replace(answer, info={"moment": seen})  # its page shows this moment of them
+            result = replace(result, trace=replace(result.trace, answer=at))
         name = f"{round(clock * 1000):012d}{f'-{same + 1}' if same else ''}"
         page = f"{PAGES}/{name}.html"
         target = self.log.folder / page
@@ -247,15 +262,15 @@ class Watch:
         result.html(target)
         clip = f"{PAGES}/{name}.mp4"
         try:
-            write_clip(window.path, time, self.log.folder / clip)
+            write_clip(window.path, seen, self.log.folder / clip)
         except MediaError as error:
-            self.say(f"no clip of the event at {time:.1f} s: {error}")
+            self.say(f"no clip of the event at {seen:.1f} s: {error}")
             clip = ""
         return Event(
             id=f"{self.log.state.since}-end" if kind == "ended" else name,
             kind=kind,
             source=window.path.name,
-            time=round(time, 3),
+            time=round(seen, 3),
             clock=clock,
             utc="" if recorded is None else recorded.utc(time),
             confidence=None if answer is None else answer.confidence,

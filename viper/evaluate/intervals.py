@@ -16,6 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
+Ints = np.ndarray[Any, np.dtype[np.int64]]
+
+# Values of samples in order, and the names of their clusters, or the clusters' numbers from 0.
+Values = Sequence[float] | Floats
+Clusters = Sequence[str] | Ints | None
 
 # The ends of a 95 % interval are then the 25th draws from each side; another draw moves them by
 # about 2 % of its width.
@@ -72,21 +77,17 @@ def proportion(hits: int, n: int) -> Estimate:
     return Estimate(0.0, 0, 0.0, 1.0) if n == 0 else _wilson(hits / n, n, n)
 
 
-def mean(values: Sequence[float], clusters: Sequence[str] | None = None) -> Estimate:
+def mean(values: Values, clusters: Clusters = None) -> Estimate:
     """Return a mean with its bootstrap percentile interval; 0 if there are no values.
 
     Args:
         values: one value per sample.
         clusters: each value's cluster. Values of a cluster are drawn together; "" is alone.
     """
-    return ratio(values, [1.0] * len(values), clusters)
+    return ratio(values, np.ones(len(values)), clusters)
 
 
-def ratio(
-    numerators: Sequence[float],
-    denominators: Sequence[float],
-    clusters: Sequence[str] | None = None,
-) -> Estimate:
+def ratio(numerators: Values, denominators: Values, clusters: Clusters = None) -> Estimate:
     """Return sum over sum with its bootstrap percentile interval; 0 if the divisor is 0."""
     if len(numerators) == 0:
         return Estimate(0.0, 0, 0.0, 0.0)
@@ -96,7 +97,7 @@ def ratio(
     return Estimate(value, len(numerators), min(low, value), max(high, value))
 
 
-def share(hits: Sequence[bool], clusters: Sequence[str] | None = None) -> Estimate:
+def share(hits: Sequence[bool] | Ints, clusters: Clusters = None) -> Estimate:
     """Return the share of right answers: Wilson interval for independent samples, else bootstrap.
 
     If all are right, or none, resampling cannot vary. The interval is then Wilson's with one
@@ -112,7 +113,7 @@ def share(hits: Sequence[bool], clusters: Sequence[str] | None = None) -> Estima
 
 
 def paired(
-    before: Sequence[float], after: Sequence[float], clusters: Sequence[str] | None = None
+    before: Sequence[float], after: Sequence[float], clusters: Clusters = None
 ) -> PairedTest:
     """Compare two runs. Both lists hold the same samples in the same order.
 
@@ -183,20 +184,20 @@ class Sums:
     denominators: Floats
 
 
-def cluster_numbers(clusters: Sequence[str] | None, n: int) -> np.ndarray[Any, Any]:
+def cluster_numbers(clusters: Clusters, n: int) -> Ints:
     """Return each value's cluster from 0, int [n]. A value with the name "" is its own cluster."""
     if clusters is None:
         return np.arange(n)
     if len(clusters) != n:
         raise ValueError(f"{n} values and {len(clusters)} clusters")
+    if isinstance(clusters, np.ndarray):
+        return clusters
     names = [(name, -1) if name else ("", index) for index, name in enumerate(clusters)]
     numbers: dict[tuple[str, int], int] = {}
     return np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.int64)
 
 
-def sums_of(
-    numerators: Sequence[float], denominators: Sequence[float], clusters: Sequence[str] | None
-) -> Sums:
+def sums_of(numerators: Values, denominators: Values, clusters: Clusters) -> Sums:
     """Return the sums of every cluster. All sequences have one entry for each value."""
     numbers = cluster_numbers(clusters, len(numerators))
     above = np.bincount(numbers, weights=np.asarray(numerators, dtype=np.float64))
@@ -213,11 +214,18 @@ def percentile_interval(sums: Sums) -> tuple[float, float]:
     """
     random = np.random.default_rng(0)
     ratios, count = np.empty(RESAMPLES), len(sums.numerators)
+    # Equal divisors that are whole numbers add up to the same in every draw, exactly.
+    first = float(sums.denominators[0])
+    is_even = first.is_integer() and bool((sums.denominators == first).all())
     step = max(1, _AT_ONCE // count)
     for start in range(0, RESAMPLES, step):
         stop = min(start + step, RESAMPLES)
         draws = random.integers(0, count, (stop - start, count))
-        below = sums.denominators[draws].sum(axis=1)
+        below = (
+            np.full(stop - start, first * count)
+            if is_even
+            else sums.denominators[draws].sum(axis=1)
+        )
         above = sums.numerators[draws].sum(axis=1)
         ratios[start:stop] = np.divide(above, below, out=np.zeros_like(above), where=below > 0)
     low, high = np.percentile(ratios, [2.5, 97.5])

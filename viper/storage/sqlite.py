@@ -34,6 +34,10 @@ _LONGEST = 64 << 20
 # Between two tries where SQLite itself does not wait; short beside a commit.
 _PAUSE_S = 0.02
 
+# Longest search for damage before a file is written: enough for some hundred megabytes. The pages
+# beyond are examined when they are read.
+_EXAMINE_S = 5.0
+
 _BROKEN = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
 _IN_USE = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 
@@ -45,6 +49,8 @@ class Format:
     Attributes:
         tables: the statements that create the tables of a new file.
         version: version of the tables.
+        added: further such statements, which the version before lacks. Its files can be read, and
+            get these tables when they are opened for a writer.
         application_id: distinguishes the files from those of other programs; 0 means no mark.
         synchronous: ``FULL`` survives a power cut, ``NORMAL`` may lose the last commits.
         repair: next step if a file is damaged.
@@ -57,13 +63,14 @@ class Format:
     synchronous: Literal["NORMAL", "FULL"] = "FULL"
     repair: str = "delete it to begin anew"
     elsewhere: str = "delete it to begin anew"
+    added: tuple[str, ...] = ()
 
 
 def open_to_write(path: Path, form: Format, *, examine: bool = False) -> sqlite3.Connection:
     """Open a file for a writer and create it if it is missing. Writers wait for each other.
 
     Args:
-        examine: check the whole of an existing file for damage.
+        examine: check an existing file for damage, for some seconds at most.
 
     Raises:
         StoreError: full disk, a damaged file, or one of another program or version.
@@ -77,10 +84,10 @@ def open_to_write(path: Path, form: Format, *, examine: bool = False) -> sqlite3
                 _check_format(connection, path, form)
             _use_log(connection)
             connection.execute(f"PRAGMA synchronous = {form.synchronous}")
-            if _is_empty(connection):
+            if _lacks_tables(connection, form):
                 _create_tables(connection, form)
                 _check_format(connection, path, form)
-            elif examine and connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+            if examine and _is_damaged(connection):
                 raise _broken(path, form)
         except BaseException:
             connection.close()
@@ -114,6 +121,19 @@ def open_to_read(path: Path, form: Format) -> sqlite3.Connection | None:
             connection.close()
             raise
     return connection
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Commit what the block writes as a whole, or nothing of it if the block fails."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
 
 
 def in_memory(form: Format) -> sqlite3.Connection:
@@ -161,13 +181,43 @@ def _use_log(connection: sqlite3.Connection) -> None:
 
 
 def _create_tables(connection: sqlite3.Connection, form: Format) -> None:
-    connection.execute("BEGIN IMMEDIATE")
-    if _is_empty(connection):
-        for statement in form.tables:
-            connection.execute(statement)
-        connection.execute(f"PRAGMA application_id = {form.application_id}")
-        connection.execute(f"PRAGMA user_version = {form.version}")
-    connection.execute("COMMIT")
+    with transaction(connection):
+        if _lacks_tables(connection, form):  # unless another process has created them meanwhile
+            is_empty = _is_empty(connection)
+            for statement in (*form.tables, *form.added) if is_empty else form.added:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {form.application_id}")
+            connection.execute(f"PRAGMA user_version = {form.version}")
+
+
+def _lacks_tables(connection: sqlite3.Connection, form: Format) -> bool:
+    return _is_empty(connection) or _version(connection) < form.version
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _is_damaged(connection: sqlite3.Connection) -> bool:
+    """Look for damage until it is found, all is examined, or :data:`_EXAMINE_S` are over."""
+    is_over = threading.Event()
+
+    def end() -> None:
+        is_over.set()
+        connection.interrupt()
+
+    timer = threading.Timer(_EXAMINE_S, end)
+    timer.start()
+    try:
+        problem = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    except sqlite3.OperationalError:
+        if not is_over.is_set():
+            raise
+        return False
+    finally:
+        timer.cancel()
+        timer.join()  # a late interrupt would end the next statement
+    return problem != "ok" and not is_over.is_set()
 
 
 def _is_empty(connection: sqlite3.Connection) -> bool:
@@ -177,8 +227,8 @@ def _is_empty(connection: sqlite3.Connection) -> bool:
 def _check_format(connection: sqlite3.Connection, path: Path, form: Format) -> None:
     if connection.execute("PRAGMA application_id").fetchone()[0] != form.application_id:
         raise StoreError(f"{path}: an SQLite file of another program; {form.elsewhere}")
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version != form.version:
+    version = _version(connection)
+    if version != form.version and not (form.added and version == form.version - 1):
         reads = f"{path}: version {version} of the store, this viper reads"
         if version > form.version:
             raise StoreError(f"{reads} up to {form.version}; update viper, or {form.elsewhere}")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from viper.agreement import box_iou
 from viper.data.sample import Sample
 from viper.evaluate.metrics.accuracy import Accuracy, right_by_task
-from viper.evaluate.metrics.figures import Figures
+from viper.evaluate.metrics.figures import Figures, Results
 from viper.evaluate.sample_result import Prediction, SampleResult, Score
 
 _JUDGE = Accuracy("world", right_by_task)
@@ -33,7 +33,9 @@ class World:
 
     def figures(self, results: Iterable[SampleResult]) -> Figures:
         """Return ``accuracy`` of all samples and of each group."""
-        return _JUDGE.figures([replace(r, groups=_groups(r.groups)) for r in results])
+        results = Results.of(results)
+        values = [tuple(_groups(dict(groups)).items()) for groups in results.groups.values]
+        return _JUDGE.figures(replace(results, groups=replace(results.groups, values=values)))
 
 
 def _groups(groups: Mapping[str, str]) -> dict[str, str]:

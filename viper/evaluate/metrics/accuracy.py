@@ -8,11 +8,13 @@ user's own set, whose tasks have a score each.
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
+
+import numpy as np
 
 from viper.agreement import box_iou, is_correct, match_tags, normalise_answer, same_box
 from viper.data.sample import Sample
@@ -20,6 +22,7 @@ from viper.evaluate.intervals import Estimate, proportion, ratio
 from viper.evaluate.metrics import Metric
 from viper.evaluate.metrics.figures import (
     Figures,
+    Results,
     beside,
     clusters,
     figures_of,
@@ -57,10 +60,10 @@ class Accuracy:
 
     def figures(self, results: Iterable[SampleResult]) -> Figures:
         """Return the figures over all results; groups by their share of right answers."""
-        results = list(results)
+        results = Results.of(results)
         return figures_of(results, self.overall(results), share_of, self.no_breakdown)
 
-    def overall(self, results: Sequence[SampleResult]) -> Mapping[str, Estimate]:
+    def overall(self, results: Results) -> Mapping[str, Estimate]:
         """Return the share of right answers."""
         return {self.figure: share_of(results)}
 
@@ -146,15 +149,16 @@ class NextQA(Accuracy):
     ``val.csv`` alone, the script reads it from the predictions.
     """
 
-    def overall(self, results: Sequence[SampleResult]) -> Mapping[str, Estimate]:
+    def overall(self, results: Results) -> Mapping[str, Estimate]:
         """Return ``CW`` to ``DO``, ``C``, ``T``, ``D``, ``overall``."""
-        of_type: dict[str, list[SampleResult]] = {name: [] for name in (*TYPES, *LETTERS)}
-        for result in results:
-            # Previous (TP) counts as next (TN), as in the official report.
-            kind = result.groups.get("type", "").replace("TP", "TN")
-            for name in {kind, kind[:1]} & of_type.keys():
-                of_type[name].append(result)
-        estimates = {name: share_of(mine) for name, mine in of_type.items()}
+        # Previous (TP) counts as next (TN), as in the official report.
+        kinds = [
+            dict(groups).get("type", "").replace("TP", "TN") for groups in results.groups.values
+        ]
+        estimates = {}
+        for name in (*TYPES, *LETTERS):
+            is_one = np.array([name in (kind, kind[:1]) for kind in kinds] or [False])
+            estimates[name] = share_of(results.select(is_one[results.groups.codes]))
         return {**estimates, "overall": share_of(results)}
 
 
@@ -166,12 +170,11 @@ class Consistency(Accuracy):
 
     no_breakdown = ("example",)
 
-    def overall(self, results: Sequence[SampleResult]) -> Mapping[str, Estimate]:
+    def overall(self, results: Results) -> Mapping[str, Estimate]:
         """Return ``accuracy`` and ``consistency``."""
-        whole: dict[str, bool] = defaultdict(lambda: True)
-        for index, (result, score) in enumerate(zip(results, scores(results), strict=True)):
-            whole[result.cluster or f"\0{index}"] &= is_correct(score)
-        consistency = proportion(sum(whole.values()), len(whole))
+        wrong = [not is_correct(score) for score in scores(results).tolist()]
+        counts = np.bincount(clusters(results), weights=wrong)
+        consistency = proportion(int((counts == 0).sum()), len(counts))
         return {"accuracy": share_of(results), "consistency": consistency}
 
 
@@ -188,7 +191,7 @@ class ExactBeside(Accuracy):
         is_exact = value is not None and str(value) in _texts(sample.target)
         return replace(super().score(sample, prediction), details={"exact": float(is_exact)})
 
-    def overall(self, results: Sequence[SampleResult]) -> Mapping[str, Estimate]:
+    def overall(self, results: Results) -> Mapping[str, Estimate]:
         """Return ``accuracy`` and ``exact``."""
         return {**super().overall(results), **beside(results, "exact", share_of)}
 
@@ -204,19 +207,27 @@ class Balanced(Accuracy):
 
     by: tuple[str, ...] = ()
 
-    def overall(self, results: Sequence[SampleResult]) -> Mapping[str, Estimate]:
+    def overall(self, results: Results) -> Mapping[str, Estimate]:
         """Return ``accuracy``."""
         values = scores(results)
-        if not 0 < sum(values) < len(values):
+        if not 0 < values.sum() < len(values):
             return super().overall(results)
         # The weight of a result is its share in the mean of means.
-        paths = [tuple(result.groups.get(name, "") for name in self.by) for result in results]
-        depths = range(len(self.by) + 1)
+        paths, depths = Counter[tuple[str, ...]](), range(len(self.by) + 1)
+        for groups, count in results.groups.counts().items():
+            paths[self._path(groups)] += count
         parts = {path[:depth] for path in paths for depth in depths[1:]}
-        members = Counter(part[:-1] for part in parts) + Counter(paths)
-        weights = [1 / math.prod(members[path[:depth]] for depth in depths) for path in paths]
-        right = [value * weight for value, weight in zip(values, weights, strict=True)]
+        members = Counter(part[:-1] for part in parts) + paths
+        shares = [
+            1 / math.prod(members[self._path(groups)[:depth]] or 1 for depth in depths)
+            for groups in results.groups.values
+        ]
+        weights = np.array(shares)[results.groups.codes]
+        right = values * weights
         return {self.figure: ratio(right, weights, clusters(results))}
+
+    def _path(self, groups: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+        return tuple(dict(groups).get(name, "") for name in self.by)
 
 
 class Grounding:
@@ -238,7 +249,7 @@ class Grounding:
 
     def figures(self, results: Iterable[SampleResult]) -> Figures:
         """Return the three figures; groups by mean IoU."""
-        results = list(results)
+        results = Results.of(results)
         shares = {name: share_of(results, name) for name in ("acc@0.5", "acc@0.7")}
         return figures_of(results, {"mean_iou": mean_of(results), **shares}, mean_of)
 
@@ -261,14 +272,12 @@ class Tagging:
 
     def figures(self, results: Iterable[SampleResult]) -> Figures:
         """Return the four figures; groups by ``f1``."""
-        results = list(results)
+        results = Results.of(results)
         matched, predicted = scores(results, "matched"), scores(results, "predicted")
-        expected = [float(len(result.target)) for result in results]
-        both = [mine + theirs for mine, theirs in zip(predicted, expected, strict=True)]
-        units = clusters(results)
+        expected, units = results.expected, clusters(results)
         overall = {
             "f1": mean_of(results),
-            "f1_pooled": ratio([2 * count for count in matched], both, units),
+            "f1_pooled": ratio(2 * matched, predicted + expected, units),
             "precision": ratio(matched, predicted, units),
             "recall": ratio(matched, expected, units),
         }
@@ -300,14 +309,15 @@ class Mixed:
 
     def figures(self, results: Iterable[SampleResult]) -> Figures:
         """Return ``mean_score``, the tasks' figures and ``edit.came_out``; groups without edits."""
-        results = list(results)
-        judged = [result for result in results if result.task in _OF_TASK]
+        results = Results.of(results)
+        is_judged = results.task.where(lambda task: task in _OF_TASK)
+        judged = results.select(is_judged)
         overall = {"mean_score": mean_of(judged)}
         for task, scorer in _OF_TASK.items():
-            if mine := [result for result in judged if result.task == task]:
+            if mine := judged.select(judged.task.where(task.__eq__)):
                 of_task = scorer.figures(mine).overall
                 overall |= {f"{task}.{name}": estimate for name, estimate in of_task.items()}
-        if edits := [result for result in results if result.task not in _OF_TASK]:
+        if edits := results.select(~is_judged):
             overall["edit.came_out"] = share_of(edits)
         return figures_of(results, overall, mean_of, grouped=judged)
 

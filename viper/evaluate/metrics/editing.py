@@ -16,7 +16,7 @@ from viper.agreement import same_box
 from viper.data.coco_masks import mask_of
 from viper.data.sample import EditTarget, Sample
 from viper.errors import UsageError
-from viper.evaluate.metrics.figures import Figures, Metric, figures_of, share_of
+from viper.evaluate.metrics.figures import Figures, Metric, Results, figures_of, share_of
 from viper.evaluate.sample_result import Prediction, SampleResult, Score
 from viper.models.media import media_from
 from viper.models.vision.roles import Pixels
@@ -202,6 +202,6 @@ class Editing:
 
     def figures(self, results: Iterable[SampleResult]) -> Figures:
         """Return the four shares; groups by ``edited``."""
-        results = list(results)
+        results = Results.of(results)
         parts = {name: share_of(results, name) for name in EditVerdict._fields}
         return figures_of(results, {"edited": share_of(results), **parts}, share_of)

@@ -17,10 +17,12 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from viper.agreement import ARTICLES, NUMBERS
 from viper.data.sample import Sample
 from viper.evaluate.intervals import Estimate
-from viper.evaluate.metrics.figures import Figures, beside, figures_of, mean_of
+from viper.evaluate.metrics.figures import Figures, Results, beside, figures_of, mean_of
 from viper.evaluate.sample_result import Prediction, SampleResult, Score
 
 _PUNCTUATION = ';/[]"{}()=+\\_-><@`,?!'
@@ -77,7 +79,7 @@ class OKVQA:
 
     def figures(self, results: Iterable[SampleResult]) -> Figures:
         """Return all figures; groups by soft accuracy."""
-        results = list(results)
+        results = Results.of(results)
         estimates = {
             "soft_accuracy": mean_of(results),
             **beside(results, "official_soft_accuracy", mean_of),
@@ -204,9 +206,11 @@ class InfoSeekAccuracy:
 
     def figures(self, results: Iterable[SampleResult]) -> Figures:
         """Return all figures; groups by accuracy."""
-        results = list(results)
+        results = Results.of(results)
         estimates = {"accuracy": mean_of(results), **beside(results, "vqa_accuracy", mean_of)}
-        parts = [[r for r in results if r.groups.get("split") == split] for split in SPLITS]
+        splits = [dict(groups).get("split") for groups in results.groups.values]
+        of = np.array(splits, dtype=object)[results.groups.codes]
+        parts = [results.select(of == split) for split in SPLITS]
         if all(parts):
             first, second = (mean_of(part) for part in parts)
             estimates["final"] = Estimate(

@@ -42,7 +42,7 @@ def described(samples: list[Sample], limit: int) -> Manifest:
 
 
 def positions(store: RunStore) -> dict[str, int]:
-    return dict(store._select("SELECT sample_id, position FROM samples"))
+    return dict(store.select("SELECT sample_id, position FROM samples"))
 
 
 def test_a_row_and_its_trace_come_back_as_they_were(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_row_and_its_trace_come_back_as_they_were(tmp_path: Path) -> None:
         assert list(store.rows()) == [row]
         assert store.trace(row.sample_id, 0) == to_json(a_trace(row))
         assert store.trace("nothing", 0) is None
-        assert store.done() == {(row.sample_id, 0)}
+        assert set(store.done()) == {(row.sample_id, 0)}
     with RunStore.read(tmp_path / "run") as store:
         assert list(store.rows()) == [row] and store.manifest == a_manifest()
 
@@ -85,7 +85,7 @@ def test_a_sample_on_two_pages_keeps_all_its_seeds(tmp_path: Path) -> None:
             for seed in range(3):
                 store.add(number, a_row(number, seed=seed))
         assert len({(row.sample_id, row.seed) for row in store.rows()}) == 210
-        assert store.done() == {(row.sample_id, row.seed) for row in store.rows()}
+        assert set(store.done()) == {(row.sample_id, row.seed) for row in store.rows()}
 
 
 def test_a_row_names_the_tools_of_all_its_trials(tmp_path: Path) -> None:
@@ -96,7 +96,8 @@ def test_a_row_names_the_tools_of_all_its_trials(tmp_path: Path) -> None:
     trace = replace(TRACE, trials=(trial(0, "find", "find"), trial(1, "find", "exists")))
     with RunStore.create(tmp_path, a_manifest()) as store:
         store.add(0, a_row(), trace)
-        assert store.tools() == {(a_row().sample_id, 0): ["find", "exists"]}
+        ((tools,),) = store.select("SELECT tools FROM samples")
+        assert json.loads(tools) == ["find", "exists"]
 
 
 def test_a_start_that_fails_admits_the_next(
@@ -202,7 +203,7 @@ def test_the_pace_is_of_the_sessions_that_stored_it(tmp_path: Path) -> None:
 
 def test_resume_of_an_absent_folder_starts_the_run(tmp_path: Path) -> None:
     with RunStore.resume(tmp_path / "deep" / "run", a_manifest()) as store:
-        assert store.done() == set()
+        assert set(store.done()) == set()
     assert json.loads((tmp_path / "deep/run/run.json").read_text())["strategy"] == "program"
 
 

@@ -114,7 +114,7 @@ def report(options: ReportOptions, runs: tuple[Path, ...]) -> None:
             )
         for run in runs:
             with RunStore.read(run) as store:
-                errors = {"errors": error_diagram(store.rows()).to_json()}
+                errors = {"errors": error_diagram(store.judged()).to_json()}
                 reports.append(tables.NamedReport(str(run), errors))
         text = errors_page(reports) if options.html else tables.rendered_errors(reports, form)
         _deliver(text, options.out)

@@ -14,7 +14,7 @@ import numpy as np
 
 from viper.agreement import is_correct
 from viper.errors import UsageError
-from viper.evaluate.intervals import Estimate, Floats, cluster_numbers, share
+from viper.evaluate.intervals import Estimate, Floats, Ints, cluster_numbers, share
 from viper.evaluate.runs.store import RunStore
 from viper.strategies.confidence import UNCALIBRATED, Confidence, features, kind_of, probability
 
@@ -182,18 +182,22 @@ def risk_coverage(confidence: Sequence[float], right: Iterable[bool]) -> RiskCov
         confidence: at least one.
     """
     given, hits = np.array(confidence, dtype=float), np.array(list(right), dtype=bool)
+    ranks = np.unique(-given, return_inverse=True)[1]
     random = np.random.default_rng(0)
-    draws = [random.integers(0, len(given), len(given)) for _ in range(_RESAMPLES)]
+    drawn = []
+    for _ in range(_RESAMPLES):
+        draw = random.integers(0, len(given), len(given))
+        drawn.append((_calibration_error(given[draw], hits[draw]), _area(ranks[draw], hits[draw])))
 
-    def estimate(measure: Any) -> Estimate:
-        value = measure(given, hits)
-        low, high = np.percentile([measure(given[d], hits[d]) for d in draws], [2.5, 97.5])
+    def estimate(value: float, of_draws: Sequence[float]) -> Estimate:
+        low, high = np.percentile(of_draws, [2.5, 97.5])
         return Estimate(value, len(given), min(float(low), value), max(float(high), value))
 
+    errors, areas = zip(*drawn, strict=True)
     wrong = (~hits[np.argsort(-given, kind="stable")]).tolist()
     return RiskCoverage(
-        estimate(_calibration_error),
-        estimate(_area),
+        estimate(_calibration_error(given, hits), errors),
+        estimate(_area(ranks, hits), areas),
         steps_of(given, hits),
         {f"{c:.0%}": share(wrong[: max(1, round(c * len(wrong)))]) for c in COVERAGES},
     )
@@ -205,6 +209,9 @@ def _calibration_error(given: Floats, hits: Any) -> float:
     return float(np.abs(gaps).sum() / len(given))
 
 
-def _area(given: Floats, hits: Any) -> float:
-    wrong = ~hits[np.argsort(-given, kind="stable")]
+def _area(ranks: Ints, hits: Any) -> float:
+    # A stable sort by 16 bits and then by the next 16: NumPy sorts those in linear time.
+    order = np.argsort(ranks.astype(np.uint16), kind="stable")
+    order = order[np.argsort((ranks >> 16)[order].astype(np.uint16), kind="stable")]
+    wrong = ~hits[order]
     return float((np.cumsum(wrong) / np.arange(1, len(wrong) + 1)).mean())

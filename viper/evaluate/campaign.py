@@ -22,6 +22,7 @@ from viper.evaluate.engines.local import Bounds, LocalEngine
 from viper.evaluate.engines.sample_runner import Engine, Item, SampleRunner, items
 from viper.evaluate.evaluation import Evaluation, manifest_of
 from viper.evaluate.metrics import Metric, metric
+from viper.evaluate.runs.index import Judged
 from viper.evaluate.runs.manifest import Manifest
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
@@ -99,7 +100,7 @@ class RunProgress:
         """Return the number of samples without an answer so far."""
         return self.failures.total()
 
-    def add(self, result: SampleResult) -> None:
+    def add(self, result: SampleResult | Judged) -> None:
         """Count one result."""
         self.done += 1
         self.score += result.score
@@ -160,7 +161,7 @@ def run(
         StoreError: a row cannot be stored, as on a full disk.
     """
     running = RunProgress(len(todo))
-    for result in store.rows():
+    for result in store.judged() if isinstance(store, RunStore) else store.rows():
         running.add(result)
     stop, exhausted = stop or threading.Event(), threading.Event()
     stored, begun, counting = store.done(), 0, threading.Condition()

@@ -18,7 +18,6 @@ from viper.models.vision.roles import Pixels
 from viper.record import record_from_json
 from viper.schema import Answer, PixelBox, Trace, Usage
 from viper.storage.json_lines import dumps
-from viper.storage.sqlite import Format
 
 # Failures by which a run says that it cannot answer, which may be right. Any other one is a fault.
 REFUSALS = frozenset({"abstained", "below_threshold", "outside_domain", "tool"})
@@ -133,25 +132,6 @@ COLUMNS = {
     "tools": "TEXT NOT NULL",
     "trace": "TEXT",
 }
-
-# The SQLite file of a run. After a power cut ``--resume`` answers the last samples again.
-RUN = Format(
-    tables=(
-        f"""CREATE TABLE samples (
-            {", ".join(f'"{name}" {kind}' for name, kind in COLUMNS.items())},
-            PRIMARY KEY (sample_id, seed)
-        )""",
-        "CREATE UNIQUE INDEX samples_in_order ON samples (position, seed)",
-        "CREATE INDEX samples_by_score ON samples (score, failure)",
-        "CREATE TABLE sessions (started TEXT NOT NULL, process INTEGER NOT NULL, revision TEXT, "
-        "arguments TEXT NOT NULL)",
-    ),
-    version=1,
-    application_id=0x56495052,  # "VIPR"
-    synchronous="NORMAL",
-    repair="restore a copy, or start anew with another --out",
-    elsewhere="choose another --out",
-)
 
 # Columns that :func:`row_from` reads, in this order.
 ROW_COLUMNS = [name for name in COLUMNS if name not in ("tools", "trace")]

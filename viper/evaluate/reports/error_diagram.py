@@ -15,7 +15,6 @@ from typing import Any
 
 from viper.agreement import is_correct
 from viper.evaluate.intervals import Estimate, mean_of_estimates, proportion
-from viper.evaluate.sample_result import SampleResult
 
 # The highest IoU of each range, itself included. The paper tells 0 and above .7 apart; .5 is the
 # bound of acc@0.5.
@@ -57,15 +56,20 @@ class ErrorDiagram:
         return {"n": self.n, "parts": parts, "failed": {"count": count, **share_json(self.failed)}}
 
 
-def error_diagram(results: Iterable[SampleResult]) -> ErrorDiagram:
-    """Return the parts of a run's results, under one seed or several.
+def error_diagram(results: Iterable[Any]) -> ErrorDiagram:
+    """Return the parts of a run's results, under one seed or several; see :func:`diagram_of`."""
+    by_seed: dict[int, Counter[str]] = {}
+    for result in results:
+        by_seed.setdefault(result.seed, Counter())[part_of(result)] += 1
+    return diagram_of(by_seed)
+
+
+def diagram_of(by_seed: Mapping[int, Counter[str]]) -> ErrorDiagram:
+    """Return the diagram of the number of answers in each part, by seed.
 
     Boxes are told from other answers by the detail ``iou``. Kinds of answers that do not occur,
     and the fallback where there was none, are left out.
     """
-    by_seed: dict[int, Counter[str]] = {}
-    for result in results:
-        by_seed.setdefault(result.seed, Counter())[part_of(result)] += 1
     counts: Counter[str] = sum(by_seed.values(), Counter())
     seeds = list(by_seed.values()) or [Counter()]
     kinds = [kind for kind in (BOXES, OTHERS, (FALLBACK,)) if any(counts[part] for part in kind)]
@@ -78,8 +82,8 @@ def error_diagram(results: Iterable[SampleResult]) -> ErrorDiagram:
     )
 
 
-def part_of(result: SampleResult) -> str:
-    """Return the part that a result belongs to."""
+def part_of(result: Any) -> str:
+    """Return the part of a :class:`SampleResult`, or of what the index of a run holds of it."""
     if result.failure is not None:
         return _FAILURES.get(result.failure, ERRORS[-1])
     if is_fallback(result):
@@ -90,7 +94,7 @@ def part_of(result: SampleResult) -> str:
     return next((name for most, name in _OVERLAPS if iou <= most), BEST_OVERLAP)
 
 
-def is_fallback(result: SampleResult) -> bool:
+def is_fallback(result: Any) -> bool:
     """Return whether a fallback answered after the strategy had failed."""
     return any(mark.startswith(f"{FALLBACK}:") for mark in result.marks)
 

@@ -6,8 +6,9 @@ may differ between two equal runs (clocks, workers, cache hits) stands there.
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,9 +18,10 @@ from viper.agreement import is_correct
 from viper.evaluate.calibration import risk_coverage
 from viper.evaluate.intervals import Estimate, mean_of_estimates, over_seeds, proportion
 from viper.evaluate.metrics import Figures, Metric, metric
-from viper.evaluate.reports.error_diagram import error_diagram, is_fallback, share_json
+from viper.evaluate.metrics.figures import Results
+from viper.evaluate.reports.error_diagram import diagram_of, is_fallback, part_of, share_json
+from viper.evaluate.runs.index import Judged
 from viper.evaluate.runs.store import RunStore
-from viper.evaluate.sample_result import SampleResult
 from viper.storage.json_lines import plain
 
 # Stands in every report, so that readers can tell a later form; new keys need no other number.
@@ -52,7 +54,7 @@ def report(store: RunStore, judge: Metric | None = None) -> dict[str, Any]:
     """
     manifest, manifest_json = store.manifest, store.manifest.to_json()
     judge = judge or metric(manifest.metric)
-    tally = Tally.of(store.rows())
+    tally = Tally.of(store.judged())
     by_seed = _figures_by_seed(store, judge)
     figures = list(by_seed.values())
     headlines = [part.overall[part.headline].value for part in figures]
@@ -76,10 +78,10 @@ def report(store: RunStore, judge: Metric | None = None) -> dict[str, Any]:
         "groups": {
             kind: _over_seeds([part.groups.get(kind, {}) for part in figures]) for kind in kinds
         },
-        "errors": error_diagram(store.rows()).to_json(),
+        "errors": diagram_of(tally.parts).to_json(),
         "failures": _kinds(tally.failures, tally.n),
         "marks": _kinds(tally.marks, tally.n),
-        "confidence": _confidence(store),
+        "confidence": tally.confidence_json(),
         "fallbacks": _fallbacks(store, judge, tally, list(by_seed)),
         "seeds": {
             "values": dict(zip(map(str, by_seed), headlines, strict=True)),
@@ -113,8 +115,24 @@ def headline_of(store: RunStore) -> tuple[str, dict[str, Any]]:
 
 def _figures_by_seed(store: RunStore, judge: Metric) -> dict[int, Figures]:
     """Return the figures of each seed that has answers; of all seeds if none has."""
-    by_seed = {seed: judge.figures(store.rows(seed)) for seed in store.manifest.seeds}
+    by_seed = {seed: judge.figures(_columns(store, seed)) for seed in store.manifest.seeds}
     return {seed: part for seed, part in by_seed.items() if part.n} or by_seed
+
+
+def _columns(store: RunStore, seed: int, change: Any = iter) -> Results:
+    return Results.of(change(store.judged(seed)), lambda: change(store.rows(seed)))
+
+
+def _failing(results: Iterable[Any]) -> Iterator[Any]:
+    """Yield the results, those of a fallback as failed ones."""
+    failed = {"score": 0.0, "details": {}, "failure": "fallback"}
+    for each in results:
+        if not is_fallback(each):
+            yield each
+        elif isinstance(each, Judged):
+            yield each._replace(**failed)  # type: ignore[arg-type]  # of several types
+        else:
+            yield replace(each, **failed, prediction=None)
 
 
 def _over_seeds(parts: Sequence[Mapping[str, Estimate]]) -> dict[str, Any]:
@@ -127,26 +145,6 @@ def _over_seeds(parts: Sequence[Mapping[str, Estimate]]) -> dict[str, Any]:
     return figures
 
 
-def _confidence(store: RunStore) -> dict[str, Any] | None:
-    """Return how well the confidence of answers tells right from wrong; None if none has one."""
-    known = [
-        (row.prediction.confidence, is_correct(row.score))
-        for row in store.rows()
-        if row.prediction is not None and row.prediction.confidence is not None
-    ]
-    if not known:
-        return None
-    confidence, right = zip(*known, strict=True)
-    measured = risk_coverage(confidence, right)
-    return {
-        "n": len(known),
-        "calibration_error": vars(measured.calibration_error),
-        "area": vars(measured.area),
-        "risk_at": {name: vars(risk) for name, risk in measured.at.items()},
-        "steps": measured.steps,
-    }
-
-
 def _fallbacks(
     store: RunStore, judge: Metric, tally: Tally, seeds: Sequence[int]
 ) -> dict[str, Any] | None:
@@ -155,13 +153,7 @@ def _fallbacks(
         return None
     parts = []
     for seed in seeds:
-        rows = (
-            replace(row, score=0.0, details={}, prediction=None, failure="fallback")
-            if is_fallback(row)
-            else row
-            for row in store.rows(seed)
-        )
-        parts.append(judge.figures(rows).overall)
+        parts.append(judge.figures(_columns(store, seed, _failing)).overall)
     return {
         "answers": tally.not_own,
         "share": tally.not_own / tally.n,
@@ -196,44 +188,85 @@ def _notes(report: Mapping[str, Any]) -> list[str]:
 _USAGE = ("llm_calls", "prompt_tokens", "completion_tokens", "model_calls")
 
 
-def _kinds(kinds: Mapping[str, Sequence[str]], n: int) -> dict[str, Any]:
+@dataclass
+class _Kind:
+    """Number of results of a kind, and the ids of the first ones."""
+
+    count: int = 0
+    examples: dict[str, None] = field(default_factory=dict)
+
+    def add(self, sample_id: str) -> None:
+        self.count += 1
+        if len(self.examples) < _EXAMPLES:
+            self.examples[sample_id] = None
+
+
+def _kinds(kinds: Mapping[str, _Kind], n: int) -> dict[str, Any]:
     """Return count, share of ``n`` with its interval, and examples; the most frequent first."""
-    values = {}
-    for kind, ids in sorted(kinds.items(), key=lambda item: (-len(item[1]), item[0])):
-        share, examples = share_json(proportion(len(ids), n)), list(dict.fromkeys(ids))
-        values[kind] = {"count": len(ids), **share, "examples": examples[:_EXAMPLES]}
-    return values
+    return {
+        name: {
+            "count": kind.count,
+            **share_json(proportion(kind.count, n)),
+            "examples": [*kind.examples],
+        }
+        for name, kind in sorted(kinds.items(), key=lambda item: (-item[1].count, item[0]))
+    }
 
 
 @dataclass
 class Tally:
-    """Counts over the results of a run; failures and marks with the ids of their samples."""
+    """Counts over the results of a run.
+
+    Attributes:
+        parts: number of answers in each part of the error diagram, by seed.
+        confidence, right: of the answers with a confidence.
+    """
 
     n: int = 0
-    failures: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    marks: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    failures: defaultdict[str, _Kind] = field(default_factory=lambda: defaultdict(_Kind))
+    marks: defaultdict[str, _Kind] = field(default_factory=lambda: defaultdict(_Kind))
+    parts: dict[int, Counter[str]] = field(default_factory=dict)
     not_own: int = 0
-    seconds: list[float] = field(default_factory=list)
+    confidence: array[float] = field(default_factory=lambda: array("d"))
+    right: bytearray = field(default_factory=bytearray)
+    seconds: array[float] = field(default_factory=lambda: array("d"))
     usage: Counter[str] = field(default_factory=Counter)
     cost_usd: float = 0.0
     without_cost: int = 0
 
     @classmethod
-    def of(cls, results: Iterable[SampleResult]) -> Tally:
+    def of(cls, results: Iterable[Judged]) -> Tally:
         tally = cls()
         for result in results:
             tally.n += 1
             if result.failure is not None:
-                tally.failures[result.failure].append(result.sample_id)
+                tally.failures[result.failure].add(result.sample_id)
             for mark in result.marks:
-                tally.marks[mark].append(result.sample_id)
+                tally.marks[mark].add(result.sample_id)
+            tally.parts.setdefault(result.seed, Counter())[part_of(result)] += 1
             tally.not_own += is_fallback(result)
+            if result.confidence is not None:
+                tally.confidence.append(result.confidence)
+                tally.right.append(is_correct(result.score))
             tally.seconds.append(result.seconds)
             for name in _USAGE:
                 tally.usage[name] += getattr(result.usage, name)
             tally.without_cost += result.usage.cost_usd is None
             tally.cost_usd += result.usage.cost_usd or 0.0
         return tally
+
+    def confidence_json(self) -> dict[str, Any] | None:
+        """Return how well confidence tells right from wrong; None if no answer has one."""
+        if not self.confidence:
+            return None
+        measured = risk_coverage(self.confidence, map(bool, self.right))
+        return {
+            "n": len(self.confidence),
+            "calibration_error": vars(measured.calibration_error),
+            "area": vars(measured.area),
+            "risk_at": {name: vars(risk) for name, risk in measured.at.items()},
+            "steps": measured.steps,
+        }
 
     def usage_json(self) -> dict[str, Any]:
         """Return totals, and how many results have no cost. The cost is None if none is known."""

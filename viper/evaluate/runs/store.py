@@ -13,8 +13,8 @@ import json
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,13 +23,28 @@ from typing import Any
 from viper.data.registry import choose, samples_by_id
 from viper.data.sample import DatasetSpec, MediaFiles, Sample
 from viper.errors import StoreError, UsageError
+from viper.evaluate.runs import index
 from viper.evaluate.runs.manifest import Manifest, differences, samples_hash
-from viper.evaluate.sample_result import INSERT, ROW_COLUMNS, RUN, SampleResult, row_from, values_of
+from viper.evaluate.sample_result import (
+    COLUMNS,
+    INSERT,
+    ROW_COLUMNS,
+    SampleResult,
+    row_from,
+    values_of,
+)
 from viper.record import RecordError, record_from_json
 from viper.schema import Trace
 from viper.storage.files import WriterLock, file_errors, write_file
 from viper.storage.json_lines import append_line, dumps, read_lines
-from viper.storage.sqlite import database_errors, in_memory, open_to_read, open_to_write
+from viper.storage.sqlite import (
+    Format,
+    database_errors,
+    in_memory,
+    open_to_read,
+    open_to_write,
+    transaction,
+)
 
 MANIFEST, DATABASE, LOCK = "run.json", "samples.db", "run.lock"
 REPORT, PAGE, PACE = "report.json", "report.html", "pace.jsonl"
@@ -47,7 +62,32 @@ _NAMED_FILES = 3
 # Both mean that the sample, or its place, is taken.
 _TWICE = (sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE)
 
+# The SQLite file of a run. After a power cut ``--resume`` answers the last samples again.
+RUN = Format(
+    tables=(
+        f"""CREATE TABLE samples (
+            {", ".join(f'"{name}" {kind}' for name, kind in COLUMNS.items())},
+            PRIMARY KEY (sample_id, seed)
+        )""",
+        "CREATE UNIQUE INDEX samples_in_order ON samples (position, seed)",
+        "CREATE INDEX samples_by_score ON samples (score, failure)",
+        "CREATE TABLE sessions (started TEXT NOT NULL, process INTEGER NOT NULL, revision TEXT, "
+        "arguments TEXT NOT NULL)",
+    ),
+    added=index.tables(),
+    version=2,  # 1 has no index
+    application_id=0x56495052,  # "VIPR"
+    synchronous="NORMAL",
+    repair="restore a copy, or start anew with another --out",
+    elsewhere="choose another --out",
+)
+
 _READ = ", ".join(f'"{name}"' for name in ROW_COLUMNS)
+_HAS_OWN = "SELECT 1 FROM sqlite_temp_master WHERE name = 'facts'"
+_NOT_INDEXED = (
+    f"SELECT rowid, {index.READ} FROM samples "
+    "WHERE rowid > (SELECT COALESCE(MAX(sample), 0) FROM facts) ORDER BY rowid LIMIT ?"
+)
 _FROM_ONE = "FROM samples WHERE sample_id = ? AND seed = ?"
 
 
@@ -157,6 +197,7 @@ class RunStore:
             with database_errors(folder / DATABASE, RUN):
                 connection.execute("INSERT INTO sessions VALUES (?, ?, ?, ?)", session)
             if resuming:
+                store.catch_up()
                 store._place(samples)
         except BaseException:
             store.close()
@@ -193,9 +234,13 @@ class RunStore:
         if self._lock is None:
             raise StoreError(f"{self.folder}: opened for reading")
         path, values = self.folder / DATABASE, values_of(position, result, trace)
+        cells = dict(zip(COLUMNS, values, strict=True))
+        line = [cells[name] for name in (*ROW_COLUMNS, "tools")]
         with self._turn, database_errors(path, RUN):
             try:
-                self._connection.execute(INSERT, values)
+                with transaction(self._connection):
+                    sample = self._connection.execute(INSERT, values).lastrowid
+                    index.add(self._connection, sample or 0, line)
             except sqlite3.IntegrityError as error:
                 if error.sqlite_errorcode not in _TWICE:
                     raise
@@ -204,32 +249,68 @@ class RunStore:
                     "in its place, is stored already"
                 ) from None
 
-    def done(self) -> set[tuple[str, int]]:
-        """Return sample id and seed of every result."""
-        return set(self._select("SELECT sample_id, seed FROM samples"))
+    def done(self) -> Collection[tuple[str, int]]:
+        """Return sample id and seed of every result. They are looked up, not held in memory."""
+        return _StoredKeys(self)
 
     def count(self) -> int:
         """Return the number of results."""
-        ((number,),) = self._select("SELECT COUNT(*) FROM samples")
+        ((number,),) = self.select("SELECT COUNT(*) FROM samples")
         return int(number)
+
+    def behind(self) -> int:
+        """Return the number of results without an index, all of a run of an earlier version.
+
+        Such a run gets its index by :meth:`catch_up`.
+        """
+        known = 0
+        if self.select("PRAGMA table_info(facts)"):
+            ((known,),) = self.select("SELECT COALESCE(MAX(sample), 0) FROM facts")
+        ((last,),) = self.select("SELECT COALESCE(MAX(rowid), 0) FROM samples")
+        return int(last) - int(known)
+
+    def catch_up(self, advance: Callable[[int], None] = lambda results: None) -> None:
+        """Index the results that have no index yet. After a kill, the next call goes on from there.
+
+        If the folder cannot be written, the index is in a temporary file until the store is closed.
+
+        Args:
+            advance: called with the number of results after each part of them.
+
+        Raises:
+            StoreError: a result cannot be read, or the disk is full.
+        """
+        if not self.behind():
+            return
+        path, connection = self.folder / DATABASE, self._connection
+        with ExitStack() as stack:
+            stack.enter_context(self._turn)
+            stack.enter_context(database_errors(path, RUN))
+            stack.enter_context(self._cells())
+            if self._lock is None and os.access(self.folder, os.W_OK) and os.access(path, os.W_OK):
+                connection = stack.enter_context(closing(open_to_write(path, RUN)))
+            elif self._lock is None and not connection.execute(_HAS_OWN).fetchall():
+                for statement in index.tables("temp."):
+                    connection.execute(statement)
+            lines: list[Any] = [()]
+            while lines:
+                with transaction(connection):
+                    lines = connection.execute(_NOT_INDEXED, (_PAGE_ROWS,)).fetchall()
+                    for sample, *line in lines:
+                        index.add(connection, sample, line)
+                advance(len(lines))
 
     def row(self, sample_id: str, seed: int) -> SampleResult | None:
         """Return the result of a sample under a seed, or None."""
-        lines = self._select(f"SELECT {_READ} {_FROM_ONE}", (sample_id, seed))
+        lines = self.select(f"SELECT {_READ} {_FROM_ONE}", (sample_id, seed))
         with self._cells():
             return row_from(lines[0]) if lines else None
-
-    def tools(self) -> dict[tuple[str, int], list[str]]:
-        """Return the tools that each result's programs called, by sample id and seed."""
-        lines = self._select("SELECT sample_id, seed, tools FROM samples")
-        with self._cells():
-            return {(sample_id, seed): json.loads(tools) for sample_id, seed, tools in lines}
 
     def rows(self, seed: int | None = None) -> Iterator[SampleResult]:
         """Yield the results in the order of the set, for one seed or all. One page is in memory."""
         last = (-1, 0)
         while True:
-            page = self._select(
+            page = self.select(
                 f"SELECT {_READ} FROM samples WHERE (position, seed) > (?, ?) "
                 "AND (? IS NULL OR seed = ?) ORDER BY position, seed LIMIT ?",
                 (*last, seed, seed, _PAGE_ROWS),
@@ -241,16 +322,31 @@ class RunStore:
             yield from results
             last = (page[-1][ROW_COLUMNS.index("position")], page[-1][ROW_COLUMNS.index("seed")])
 
+    def judged(self, seed: int | None = None) -> Iterator[index.Judged]:
+        """Yield what reports count of the results, in the order of :meth:`rows`; see there."""
+        self.catch_up()
+        last, order = (-1, 0), index.order_of("order")
+        query = (
+            f"SELECT {index.JUDGED} FROM facts WHERE ({order}) > (?, ?) "
+            f"AND (? IS NULL OR seed = ?) ORDER BY {order} LIMIT ?"
+        )
+        while lines := self.select(query, (*last, seed, seed, 10 * _PAGE_ROWS)):
+            with self._cells():
+                results = [*index.judged(lines)]
+            yield from results
+            last = results[-1].position, results[-1].seed
+
     def worst(self, limit: int) -> Iterator[SampleResult]:
         """Yield the results with the lowest scores, failed ones before wrong answers."""
-        order = "ORDER BY score, failure IS NULL, position, seed LIMIT ?"
-        for key in self._select(f"SELECT sample_id, seed FROM samples {order}", (limit,)):
+        self.catch_up()
+        order = f"ORDER BY {index.order_of('worst')} LIMIT ?"
+        for key in self.select(f"SELECT sample_id, seed FROM facts {order}", (limit,)):
             if (result := self.row(*key)) is not None:
                 yield result
 
     def trace(self, sample_id: str, seed: int) -> dict[str, Any] | None:
         """Return the JSON values of a sample's :class:`viper.schema.Trace`, or None."""
-        lines = self._select(f"SELECT trace {_FROM_ONE}", (sample_id, seed))
+        lines = self.select(f"SELECT trace {_FROM_ONE}", (sample_id, seed))
         with self._cells():
             return json.loads(lines[0][0]) if lines and lines[0][0] is not None else None
 
@@ -265,7 +361,7 @@ class RunStore:
 
     def sessions(self) -> list[dict[str, Any]]:
         """Return when the run was begun and resumed, with revision and arguments."""
-        lines = self._select("SELECT started, revision, arguments FROM sessions ORDER BY rowid")
+        lines = self.select("SELECT started, revision, arguments FROM sessions ORDER BY rowid")
         with self._cells():
             return [
                 {"started": started, "revision": revision, "arguments": json.loads(arguments)}
@@ -303,7 +399,7 @@ class RunStore:
         """Turn an error about the content of a cell into a StoreError."""
         try:
             yield
-        except (ValueError, TypeError, RecursionError, RecordError) as error:
+        except (ValueError, TypeError, AttributeError, RecursionError, RecordError) as error:
             problem = str(error).partition("\n")[0][:200]
             raise StoreError(
                 f"{self.folder / DATABASE}: damaged ({problem}); {RUN.repair}"
@@ -311,25 +407,56 @@ class RunStore:
 
     def _place(self, samples: Sequence[Sample]) -> None:
         """Move the results to the places of these samples, and store the manifest's set."""
-        places = {sample.sample_id: place for place, sample in enumerate(samples)}
-        stored = self._select("SELECT DISTINCT sample_id, position FROM samples")
-        moved = [(places[name], name) for name, place in stored if places.get(name, place) != place]
-        if moved:
-            with self._turn, database_errors(self.folder / DATABASE, RUN):
-                self._connection.execute("BEGIN IMMEDIATE")
-                names = [(name,) for _, name in moved]  # free their places first, which are unique
+        ids = [sample.sample_id for sample in samples]
+        query = f"SELECT sample_id, position FROM facts ORDER BY {index.order_of('order')}"
+        with self._turn, database_errors(self.folder / DATABASE, RUN):
+            stored = self._connection.execute(query) if ids else ()
+            stray = dict.fromkeys(name for name, at in stored if ids[at : at + 1] != [name])
+            if stray:
+                places = {name: place for place, name in enumerate(ids) if name in stray}
                 update = "UPDATE samples SET position = {} WHERE sample_id = ?"
-                self._connection.executemany(update.format("-1 - position"), names)
-                self._connection.executemany(update.format("?"), moved)
-                self._connection.execute("COMMIT")
+                facts = (
+                    "UPDATE facts SET position = ? "
+                    "WHERE sample IN (SELECT rowid FROM samples WHERE sample_id = ?)"
+                )
+                with transaction(self._connection):
+                    for name in places:  # free their places first, which are unique
+                        self._connection.execute(update.format("-1 - position"), (name,))
+                    for name, place in places.items():
+                        for query in (update.format("?"), facts):
+                            self._connection.execute(query, (place, name))
         if read_manifest(self.folder).set != self.manifest.set:
             write_file(
                 self.folder / MANIFEST, _indented(self.manifest.to_json()), inside=self.folder
             )
 
-    def _select(self, query: str, values: tuple[Any, ...] = ()) -> list[Any]:
+    def select(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
+        """Return the lines of a query over the tables of the run and of its index.
+
+        Raises:
+            StoreError: the file is damaged, or cannot be read.
+        """
         with self._turn, database_errors(self.folder / DATABASE, RUN):
             return self._connection.execute(query, values).fetchall()
+
+
+class _StoredKeys(Collection[tuple[str, int]]):
+    def __init__(self, store: RunStore) -> None:
+        self._store = store
+
+    def __len__(self) -> int:
+        return self._store.count()
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, tuple) and bool(self._store.select(f"SELECT 1 {_FROM_ONE}", key))
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        last = ("", -1)
+        query = "SELECT sample_id, seed FROM samples WHERE (sample_id, seed) > (?, ?) "
+        query += "ORDER BY sample_id, seed LIMIT ?"
+        while keys := self._store.select(query, (*last, 10 * _PAGE_ROWS)):
+            yield from keys
+            last = keys[-1]
 
 
 def read_manifest(folder: Path) -> Manifest:

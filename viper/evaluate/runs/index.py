@@ -1,0 +1,217 @@
+"""Index of a run's results: tables of the run's own file for lists, searches and reports.
+
+Each stored result has a line in ``facts``, its values to filter by in ``tagged`` (counted in
+``labels``), and its text in ``texts``, three letters at a time. They are written in the transaction
+of the result, so they never disagree with it, and nobody holds a run in memory to ask about it.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from viper.agreement import is_correct
+from viper.evaluate.reports.error_diagram import part_of
+from viper.evaluate.reports.tables import answer_words, target_words
+from viper.evaluate.sample_result import ROW_COLUMNS, SampleResult, row_from
+from viper.schema import Usage
+
+VERDICTS = ("wrong", "doubtful", "right")
+
+# Name for "no failure" among the kinds of failures.
+ANSWERED = "answered"
+
+# The index of texts knows each three letters that follow each other.
+LETTERS = 3
+
+# Columns of ``facts``; ``sample`` is the rowid of the result in ``samples``. Groups, marks and
+# details are JSON, the target is its length, answers and programs are hashes to compare.
+_FACTS = {
+    "sample": "INTEGER PRIMARY KEY",
+    "sample_id": "TEXT NOT NULL",
+    "seed": "INTEGER NOT NULL",
+    "position": "INTEGER NOT NULL",
+    "score": "REAL NOT NULL",
+    "failure": "TEXT",
+    "task": "TEXT NOT NULL",
+    "cluster": "TEXT NOT NULL",
+    "groups": "TEXT NOT NULL",
+    "details": "TEXT NOT NULL",
+    "marks": "TEXT NOT NULL",
+    "part": "TEXT NOT NULL",
+    "verdict": "INTEGER NOT NULL",
+    "target": "INTEGER NOT NULL",
+    "confidence": "REAL",
+    "answer": "INTEGER NOT NULL",
+    "program": "INTEGER NOT NULL",
+    "seconds": "REAL NOT NULL",
+    "tokens": "INTEGER NOT NULL",
+    "llm_calls": "INTEGER NOT NULL",
+    "prompt_tokens": "INTEGER NOT NULL",
+    "completion_tokens": "INTEGER NOT NULL",
+    "model_calls": "INTEGER NOT NULL",
+    "cost_usd": "REAL",
+}
+
+# Orders of lists by name, each with an index; equal ones stay in the order of the data set. The
+# viewer opens with the first.
+SORTS = {
+    "wrong first": "verdict",
+    "order": "",
+    "worst": "score, failure IS NULL",
+    "best": "score DESC",
+    "slowest": "seconds DESC",
+    "costliest": "tokens DESC",
+}
+
+
+def order_of(sort: str) -> str:
+    """Return the columns by which a list of this name is sorted."""
+    return ", ".join(filter(None, [SORTS.get(sort, next(iter(SORTS.values()))), "position, seed"]))
+
+
+def tables(schema: str = "") -> tuple[str, ...]:
+    """Return the statements that create the index, ``temp.`` for one that is lost at the end."""
+    columns = ", ".join(f'"{name}" {kind}' for name, kind in _FACTS.items())
+    return (
+        f"CREATE TABLE {schema}facts ({columns})",
+        *(
+            f"CREATE INDEX {schema}facts_by_{number} ON facts ({order_of(sort)}, sample_id)"
+            for number, sort in enumerate(SORTS)
+        ),
+        f"CREATE TABLE {schema}labels (label INTEGER PRIMARY KEY, kind TEXT NOT NULL, "
+        "value TEXT NOT NULL, count INTEGER NOT NULL, UNIQUE (kind, value))",
+        f"CREATE TABLE {schema}tagged (label INTEGER, sample INTEGER, PRIMARY KEY (label, sample)) "
+        "WITHOUT ROWID",
+        f"CREATE VIRTUAL TABLE {schema}texts USING fts5 (words, content='', columnsize=0, "
+        "tokenize='trigram case_sensitive 1')",
+    )
+
+
+# Columns of ``samples`` that :func:`add` takes.
+READ = ", ".join(f'"{name}"' for name in (*ROW_COLUMNS, "tools"))
+
+_ADD = f"INSERT INTO facts VALUES ({', '.join('?' * len(_FACTS))})"
+_COUNT = (
+    "INSERT INTO labels (kind, value, count) VALUES (?, ?, 1) "
+    "ON CONFLICT (kind, value) DO UPDATE SET count = count + 1"
+)
+_TAG = "INSERT INTO tagged SELECT label, ? FROM labels WHERE kind = ? AND value = ?"
+
+
+def add(connection: sqlite3.Connection, sample: int, line: Sequence[Any]) -> None:
+    """Index a stored result.
+
+    Args:
+        sample: its rowid in ``samples``.
+        line: its columns :data:`READ`.
+    """
+    result, cells = row_from(line[:-1]), dict(zip(ROW_COLUMNS, line, strict=False))
+    answer, target = answer_words(result), target_words(result)
+    prediction, usage = result.prediction, result.usage
+    facts = cells | {
+        "sample": sample,
+        "part": part_of(result),
+        "verdict": VERDICTS.index(verdict_of(result)),
+        "target": len(result.target) if hasattr(result.target, "__len__") else 0,
+        "confidence": prediction.confidence if prediction is not None else None,
+        "answer": _hash(answer),
+        "program": _hash(str(result.program)),
+        "tokens": usage.prompt_tokens + usage.completion_tokens,
+    }
+    connection.execute(_ADD, [facts[name] for name in _FACTS])
+    labels = {
+        ("failure", result.failure or ANSWERED),
+        ("part", facts["part"]),
+        ("seed", str(result.seed)),
+        *(("tool", tool) for tool in json.loads(line[-1])),
+        *(("kind", f"{name}={value}") for name, value in result.groups.items()),
+        *(("text", folded(text)) for text in (result.sample_id, answer, target)),
+    }
+    for kind, value in sorted(labels):
+        if kind != "text" or len(value) < LETTERS:
+            connection.execute(_COUNT, (kind, value))
+            connection.execute(_TAG, (sample, kind, value))
+    searched = (result.sample_id, result.text, answer, target, result.message, result.program)
+    words = folded("\n".join(filter(None, searched)))
+    connection.execute("INSERT INTO texts (rowid, words) VALUES (?, ?)", (sample, words))
+
+
+def folded(text: str) -> str:
+    """Return a text as it is indexed and searched: in no case, and as SQLite can take it."""
+    return text.casefold().replace("\0", " ").encode("utf-8", "replace").decode()
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big", signed=True)
+
+
+def verdict_of(result: SampleResult) -> str:
+    """Return ``wrong``, ``right``, or ``doubtful`` for a right result with a warning."""
+    if result.failure is not None or not is_correct(result.score):
+        return "wrong"
+    return "doubtful" if any(mark.startswith("warning:") for mark in result.marks) else "right"
+
+
+class Judged(NamedTuple):
+    """A result as far as reports count it, under the names of :class:`SampleResult`.
+
+    Attributes:
+        target: a range as long as the target; empty for a target without a length.
+    """
+
+    sample_id: str
+    seed: int
+    position: int
+    score: float
+    failure: str | None
+    task: str
+    cluster: str
+    groups: Mapping[str, str]
+    details: Mapping[str, float]
+    marks: Sequence[str]
+    target: range
+    confidence: float | None
+    seconds: float
+    usage: Usage
+
+
+_USAGE = [field.name for field in fields(Usage)]
+JUDGED = ", ".join(f'"{name}"' for name in (*Judged._fields[:-1], *_USAGE))
+
+
+def judged(lines: Iterable[Sequence[Any]]) -> Iterator[Judged]:
+    """Yield the results of lines with the columns :data:`JUDGED`. Nothing in them is trusted."""
+    for name, seed, position, score, failure, task, cluster, groups, details, marks, *rest in lines:
+        length, confidence, seconds, calls, read, written, passes, cost = rest
+        yield Judged(
+            str(name),
+            int(seed),
+            int(position),
+            float(score),
+            failure and str(failure),
+            str(task),
+            str(cluster),
+            _texts(groups, dict),
+            {key: float(value) for key, value in json.loads(details).items()},
+            _texts(marks, list),
+            range(int(length)),
+            confidence and float(confidence),
+            float(seconds),
+            Usage(int(calls), int(read), int(written), int(passes), cost and float(cost)),
+        )
+
+
+# Groups and marks repeat; equal ones are one object in memory.
+@lru_cache(1_000)
+def _texts(text: str, kind: type) -> Any:
+    values = json.loads(text)
+    each = [*values.values()] if isinstance(values, dict) else values
+    if not isinstance(values, kind) or not all(isinstance(value, str) for value in each):
+        raise ValueError("no texts")
+    return values

@@ -42,7 +42,7 @@ def described(samples: list[Sample], limit: int) -> Manifest:
 
 
 def positions(store: RunStore) -> dict[str, int]:
-    return dict(store.select("SELECT sample_id, position FROM samples"))
+    return dict(store.query("SELECT sample_id, position FROM samples"))
 
 
 def test_a_row_and_its_trace_come_back_as_they_were(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_row_names_the_tools_of_all_its_trials(tmp_path: Path) -> None:
     trace = replace(TRACE, trials=(trial(0, "find", "find"), trial(1, "find", "exists")))
     with RunStore.create(tmp_path, a_manifest()) as store:
         store.add(0, a_row(), trace)
-        ((tools,),) = store.select("SELECT tools FROM samples")
+        ((tools,),) = store.query("SELECT tools FROM samples")
         assert json.loads(tools) == ["find", "exists"]
 
 

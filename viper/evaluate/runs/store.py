@@ -255,7 +255,7 @@ class RunStore:
 
     def count(self) -> int:
         """Return the number of results."""
-        ((number,),) = self.select("SELECT COUNT(*) FROM samples")
+        ((number,),) = self.query("SELECT COUNT(*) FROM samples")
         return int(number)
 
     def behind(self) -> int:
@@ -264,9 +264,9 @@ class RunStore:
         Such a run gets its index by :meth:`catch_up`.
         """
         known = 0
-        if self.select("PRAGMA table_info(facts)"):
-            ((known,),) = self.select("SELECT COALESCE(MAX(sample), 0) FROM facts")
-        ((last,),) = self.select("SELECT COALESCE(MAX(rowid), 0) FROM samples")
+        if self.query("PRAGMA table_info(facts)"):
+            ((known,),) = self.query("SELECT COALESCE(MAX(sample), 0) FROM facts")
+        ((last,),) = self.query("SELECT COALESCE(MAX(rowid), 0) FROM samples")
         return int(last) - int(known)
 
     def catch_up(self, advance: Callable[[int], None] = lambda results: None) -> None:
@@ -302,7 +302,7 @@ class RunStore:
 
     def row(self, sample_id: str, seed: int) -> SampleResult | None:
         """Return the result of a sample under a seed, or None."""
-        lines = self.select(f"SELECT {_READ} {_FROM_ONE}", (sample_id, seed))
+        lines = self.query(f"SELECT {_READ} {_FROM_ONE}", (sample_id, seed))
         with self._cells():
             return row_from(lines[0]) if lines else None
 
@@ -310,7 +310,7 @@ class RunStore:
         """Yield the results in the order of the set, for one seed or all. One page is in memory."""
         last = (-1, 0)
         while True:
-            page = self.select(
+            page = self.query(
                 f"SELECT {_READ} FROM samples WHERE (position, seed) > (?, ?) "
                 "AND (? IS NULL OR seed = ?) ORDER BY position, seed LIMIT ?",
                 (*last, seed, seed, _PAGE_ROWS),
@@ -330,7 +330,7 @@ class RunStore:
             f"SELECT {index.JUDGED} FROM facts WHERE ({order}) > (?, ?) "
             f"AND (? IS NULL OR seed = ?) ORDER BY {order} LIMIT ?"
         )
-        while lines := self.select(query, (*last, seed, seed, 10 * _PAGE_ROWS)):
+        while lines := self.query(query, (*last, seed, seed, 10 * _PAGE_ROWS)):
             with self._cells():
                 results = [*index.judged(lines)]
             yield from results
@@ -340,13 +340,13 @@ class RunStore:
         """Yield the results with the lowest scores, failed ones before wrong answers."""
         self.catch_up()
         order = f"ORDER BY {index.order_of('worst')} LIMIT ?"
-        for key in self.select(f"SELECT sample_id, seed FROM facts {order}", (limit,)):
+        for key in self.query(f"SELECT sample_id, seed FROM facts {order}", (limit,)):
             if (result := self.row(*key)) is not None:
                 yield result
 
     def trace(self, sample_id: str, seed: int) -> dict[str, Any] | None:
         """Return the JSON values of a sample's :class:`viper.schema.Trace`, or None."""
-        lines = self.select(f"SELECT trace {_FROM_ONE}", (sample_id, seed))
+        lines = self.query(f"SELECT trace {_FROM_ONE}", (sample_id, seed))
         with self._cells():
             return json.loads(lines[0][0]) if lines and lines[0][0] is not None else None
 
@@ -361,7 +361,7 @@ class RunStore:
 
     def sessions(self) -> list[dict[str, Any]]:
         """Return when the run was begun and resumed, with revision and arguments."""
-        lines = self.select("SELECT started, revision, arguments FROM sessions ORDER BY rowid")
+        lines = self.query("SELECT started, revision, arguments FROM sessions ORDER BY rowid")
         with self._cells():
             return [
                 {"started": started, "revision": revision, "arguments": json.loads(arguments)}
@@ -430,7 +430,7 @@ class RunStore:
                 self.folder / MANIFEST, _indented(self.manifest.to_json()), inside=self.folder
             )
 
-    def select(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
+    def query(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
         """Return the lines of a query over the tables of the run and of its index.
 
         Raises:
@@ -448,13 +448,13 @@ class _StoredKeys(Collection[tuple[str, int]]):
         return self._store.count()
 
     def __contains__(self, key: object) -> bool:
-        return isinstance(key, tuple) and bool(self._store.select(f"SELECT 1 {_FROM_ONE}", key))
+        return isinstance(key, tuple) and bool(self._store.query(f"SELECT 1 {_FROM_ONE}", key))
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
         last = ("", -1)
         query = "SELECT sample_id, seed FROM samples WHERE (sample_id, seed) > (?, ?) "
         query += "ORDER BY sample_id, seed LIMIT ?"
-        while keys := self._store.select(query, (*last, 10 * _PAGE_ROWS)):
+        while keys := self._store.query(query, (*last, 10 * _PAGE_ROWS)):
             yield from keys
             last = keys[-1]
 

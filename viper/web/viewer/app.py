@@ -9,6 +9,7 @@ stored beside it.
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -28,6 +29,7 @@ from viper.evaluate.intervals import Estimate
 from viper.evaluate.reports.report import headline_of
 from viper.evaluate.reports.tables import with_interval
 from viper.evaluate.runs import feedback
+from viper.evaluate.runs.index import SORTS, verdict_of
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
 from viper.serve.gate import AccessRules
@@ -37,7 +39,7 @@ from viper.web.pages import line_changes, rendered
 from viper.web.sample_pages import sample_page
 from viper.web.trace_page import Extras, FeedbackForm
 from viper.web.viewer.gallery import RunGallery
-from viper.web.viewer.index import SORTS, RowFilter, ViewerIndex, verdict_of
+from viper.web.viewer.index import MOST_WITH_TEXT, RowFilter, ViewerIndex
 
 _POLICY = (
     "default-src 'none'; img-src 'self' data:; style-src 'self'; script-src 'self'; "
@@ -55,6 +57,9 @@ _LONGEST_FIELD = 500
 
 # Limit for a form: two texts of four bytes a character, each percent-encoded as three, with room.
 _MOST_BYTES = 8 * 4 * feedback.LONGEST
+
+# A run of usual size has its figure by then, and a page does not wait longer.
+_PATIENCE_S = 1.0
 
 # More remarks about one sample are no use to who looks at it; the file keeps all.
 _REMARKS_SHOWN = 20
@@ -115,34 +120,62 @@ def _grid(viewer: Viewer, request: Request) -> Response:
         fields=fields,
         results=results,
         cards=[
-            {
-                "rows": [shelf.store.row(*key) for shelf in viewer.shelves],
-                "key": urlencode({"id": key[0], "seed": key[1]}),
-            }
+            {"rows": rows, "key": urlencode({"id": key[0], "seed": key[1]})}
             for key in results.keys
+            if (rows := [shelf.store.row(*key) for shelf in viewer.shelves])[0] is not None
         ],
         verdict_of=verdict_of,
         address=partial(address, fields),
-        abouts=[_about(shelf.store, shelf.store.count()) for shelf in viewer.shelves],
+        abouts=[_about(shelf) for shelf in viewer.shelves],
+        most_with_text=MOST_WITH_TEXT,
         explores=any(shelf.store.manifest.strategy == EXPLORE for shelf in viewer.shelves),
     )
     return HTMLResponse(page)
 
 
-@lru_cache(maxsize=8)
-def _about(store: RunStore, rows: int) -> tuple[str, str]:
-    """Return the main figure of a run, and its settings. Both are read again once it has grown."""
-    manifest = store.manifest
+def _about(shelf: ViewedRun) -> tuple[str, str]:
+    """Return the main figure of a run, and its settings."""
+    manifest, rows = shelf.store.manifest, shelf.store.count()
     expected = manifest.set.samples * len(manifest.seeds)
     n = f"n = {rows:,}" + (f" of {expected:,}, unfinished" if rows < expected else "")
-    try:
-        name, estimate = headline_of(store)
-        n = f"{name} {with_interval(estimate)}, {n}"
-    except UnknownNameError:
-        n += f" (metric {manifest.metric} is not installed)"
     set_name = " ".join(filter(None, [manifest.set.name, manifest.set.split]))
     date = manifest.created.replace("T", " ")[:16]
-    return n, f"{set_name} · profile {manifest.profile} · {manifest.strategy} · {date} UTC"
+    about = f"{set_name} · profile {manifest.profile} · {manifest.strategy} · {date} UTC"
+    return _headline(shelf.store).text(rows, n), about
+
+
+class _Headline:
+    """Main figure of a run, computed aside, since a million answers take half a minute."""
+
+    def __init__(self, store: RunStore) -> None:
+        self._store, self._turn = store, threading.Lock()
+        self._rows, self._figure, self._problem = -1, "", ""
+        self._thread = threading.Thread()
+
+    def text(self, rows: int, n: str) -> str:
+        """Return the figure and ``n``; an earlier figure, or none, while a new one is computed."""
+        with self._turn:
+            if self._rows != rows and not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._compute, args=(rows,), daemon=True)
+                self._thread.start()
+                self._thread.join(_PATIENCE_S)
+        if self._problem or not self._figure:
+            return f"{n} ({self._problem or 'its figure is being computed: reload the page'})"
+        old = "" if self._rows == rows else f" of the first {self._rows:,}"
+        return f"{self._figure}{old}, {n}"
+
+    def _compute(self, rows: int) -> None:
+        try:
+            name, estimate = headline_of(self._store)
+            self._figure = f"{name} {with_interval(estimate)}"
+        except UnknownNameError:
+            self._problem = f"metric {self._store.manifest.metric} is not installed"
+        except StoreError as error:
+            self._problem = str(error)
+        self._rows = rows
+
+
+_headline = lru_cache(maxsize=8)(_Headline)
 
 
 def _tools(viewer: Viewer, request: Request) -> Response:

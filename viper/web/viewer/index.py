@@ -1,66 +1,54 @@
-"""Index of the results of one or two runs: what their filters, sort orders and counts need.
+"""What the viewer asks of one or two runs: pages of results that pass a filter, and counts.
 
-The list itself, with the score on each card, is ``card_answer`` in ``web/templates/viewer.html``.
+Every answer is a query over the index in the run's own file (`viper.evaluate.runs.index`), so a
+page costs no memory for results that it does not show, and a run that grows is right at once. The
+list itself, with the score on each card, is ``card_answer`` in ``web/templates/viewer.html``.
 
-Traces stay in the run's own file. Filter values come from the address and are untrusted: they are
-only compared, and sort orders and changes are looked up by name.
+Filter values come from the address and are untrusted: they are bound to the query as values, and
+sort orders and changes are looked up by name.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from viper.agreement import is_correct
-from viper.evaluate.reports.error_diagram import PARTS, part_of
-from viper.evaluate.reports.tables import answer_words, target_words
+from viper.evaluate.reports.error_diagram import PARTS
+from viper.evaluate.runs.index import ANSWERED, LETTERS, SORTS, folded, order_of
 from viper.evaluate.runs.store import RunStore
-from viper.evaluate.sample_result import SampleResult
 
 # Divides by 2, 3, 4 and 6, so that the last row of cards is full in windows of any width.
 PAGE_ROWS = 24
 
-VERDICTS = ("wrong", "doubtful", "right")
+# A text that more results hold finds these, the first ones stored: enough to look through, and
+# found within a second.
+MOST_WITH_TEXT = 100_000
 
-# Name for "no failure" among the kinds of failures.
-ANSWERED = "answered"
+# Values to filter by, the most frequent ones: a menu of more cannot be read.
+_MOST_LABELS = 2_000
+
+# Results whose changes are looked up in one go.
+_AT_ONCE = 1_000
 
 Key = tuple[str, int]
 Counts = tuple[tuple[str, int], ...]
 
 
-class IndexedRow(NamedTuple):
-    """A result, as far as it is filtered and sorted; ``words`` is all text that is searched."""
+class ChangeFacts(NamedTuple):
+    """What is compared of a result between two runs; answer and program are hashes."""
 
-    key: Key
     score: float
     failure: str | None
-    part: str
-    seconds: float
-    tokens: int
-    program: str | None
-    answer: str
-    words: str
-    verdict: str
-    tools: frozenset[str]
-    kinds: frozenset[tuple[str, str]]
+    program: int
+    answer: int
 
-
-# Sort keys by name; equal ones stay in the order of the data set. The viewer opens with the first.
-SORTS: Mapping[str, Callable[[IndexedRow], Any]] = {
-    "wrong first": lambda row: VERDICTS.index(row.verdict),
-    "order": lambda row: 0,
-    "worst": lambda row: (row.score, row.failure is None),
-    "best": lambda row: -row.score,
-    "slowest": lambda row: -row.seconds,
-    "costliest": lambda row: -row.tokens,
-}
 
 # Changes of a sample from the first run to the second.
-CHANGES: Mapping[str, Callable[[IndexedRow, IndexedRow], bool]] = {
+CHANGES: Mapping[str, Callable[[ChangeFacts, ChangeFacts], bool]] = {
     "to right": lambda a, b: not is_correct(a.score) and is_correct(b.score),
     "to wrong": lambda a, b: is_correct(a.score) and not is_correct(b.score),
     "another program": lambda a, b: a.program != b.program,
@@ -69,12 +57,37 @@ CHANGES: Mapping[str, Callable[[IndexedRow, IndexedRow], bool]] = {
 }
 
 
+_TAGGED = (
+    "sample IN (SELECT sample FROM tagged WHERE label = "
+    "(SELECT label FROM labels WHERE kind = ? AND value = ?))"
+)
+_WITH_TEXT = "SELECT rowid FROM texts WHERE texts MATCH ? LIMIT ?"
+_COUNTS = (
+    "SELECT kind, CAST(value AS TEXT), CAST(count AS INTEGER) FROM labels "
+    "WHERE kind <> 'text' ORDER BY count DESC LIMIT ?"
+)
+_COMPARED = f"sample, {', '.join(ChangeFacts._fields)}"
+_LAST = "SELECT COALESCE(MAX(sample), 0) FROM facts"
+_NEW = f"SELECT sample_id, seed, {_COMPARED} FROM facts WHERE sample > ? ORDER BY sample LIMIT ?"
+_SAME = (
+    f"SELECT {_COMPARED} FROM facts WHERE sample = "
+    "(SELECT rowid FROM samples WHERE sample_id = ? AND seed = ?)"
+)
+_CREATE_CHANGED = (
+    "CREATE TABLE temp.changed (change TEXT, sample INTEGER, PRIMARY KEY (change, sample)) "
+    "WITHOUT ROWID"
+)
+_ADD_CHANGED = "INSERT OR IGNORE INTO temp.changed VALUES (?, ?)"
+_COUNT_CHANGED = "SELECT change, COUNT(*) FROM temp.changed GROUP BY change"
+
+
 @dataclass(frozen=True)
 class RowFilter:
     """Filter of results. Empty fields let everything pass.
 
     Attributes:
-        text: text in the id, query, answer, target or program, in any case.
+        text: text in the id, query, answer, target, message or program, in any case. A text of
+            less than :data:`LETTERS` characters is a whole id, answer or target.
         failure: a kind of failure, or ``answered``.
         part: a part of the error diagram.
         kind: ``(name, value)`` of a group, for example ``("query_type", "counting")``.
@@ -95,26 +108,49 @@ class RowFilter:
     sort: str = next(iter(SORTS))
     page: int = 0
 
-    def passes(self, row: IndexedRow) -> bool:
-        """Check everything but the change."""
-        return (
-            self.text.casefold() in row.words
-            and self.failure in ("", row.failure or ANSWERED)
-            and self.part in ("", row.part)
-            and (not self.tool or self.tool in row.tools)
-            and (self.kind is None or self.kind in row.kinds)
-            and (self.low is None or row.score >= self.low)
-            and (self.high is None or row.score <= self.high)
-            and self.seed in (None, row.key[1])
-        )
+    def conditions(self) -> tuple[str, list[Any]]:
+        """Return the condition that this sets on ``facts``, and the values that it is bound to."""
+        text, conditions, values = folded(self.text), ["TRUE"], list[Any]()
+        labels = {
+            "failure": self.failure,
+            "tool": self.tool,
+            "part": self.part,
+            "seed": "" if self.seed is None else str(self.seed),
+            "kind": "" if self.kind is None else "=".join(self.kind),
+            "text": text if len(text) < LETTERS else "",
+        }
+        for label in filter(lambda item: item[1], labels.items()):
+            conditions.append(_TAGGED)
+            values += label
+        if phrase := self.phrase():
+            conditions.append(f"sample IN ({_WITH_TEXT})")
+            values += [phrase, MOST_WITH_TEXT]
+        if self.change in CHANGES:
+            conditions.append("sample IN (SELECT sample FROM temp.changed WHERE change = ?)")
+            values.append(self.change)
+        for condition, bound in (("score >= ?", self.low), ("score <= ?", self.high)):
+            if bound is not None:
+                conditions.append(condition)
+                values.append(bound)
+        return " AND ".join(conditions), values
+
+    def phrase(self) -> str:
+        """Return the text as the index of texts takes it; empty for one that is too short."""
+        text = folded(self.text)
+        return '"' + text.replace('"', '""') + '"' if len(text) >= LETTERS else ""
 
 
 @dataclass(frozen=True)
 class ResultsPage:
-    """Keys of the results on a page, and the number of results on all pages."""
+    """Keys of the results on a page, and the number of results on all pages.
+
+    Attributes:
+        is_cut: more than :data:`MOST_WITH_TEXT` results hold the text, and only the first count.
+    """
 
     keys: tuple[Key, ...]
     total: int
+    is_cut: bool = False
 
     @property
     def pages(self) -> int:
@@ -134,88 +170,82 @@ class Facets:
     rows: int
 
 
-def verdict_of(result: SampleResult) -> str:
-    """Return ``wrong``, ``right``, or ``doubtful`` for a right result with a warning."""
-    if result.failure is not None or not is_correct(result.score):
-        return "wrong"
-    return "doubtful" if any(mark.startswith("warning:") for mark in result.marks) else "right"
-
-
 class ViewerIndex:
-    """Index of one run or of two compared runs. Several threads may use it.
+    """Filters and counts of one run or of two compared runs. Several threads may use it.
 
     Args:
         stores: one or two runs; the first is filtered.
-
-    Attributes:
-        facets: the values to filter by.
     """
 
     def __init__(self, stores: Sequence[RunStore]) -> None:
         self._stores = tuple(stores)
-        self._lock = threading.Lock()
-        self._counts: tuple[int, ...] = ()
+        self._turn = threading.Lock()
+        self._compared = [0] * len(stores)
+        if len(stores) > 1:
+            stores[0].query(_CREATE_CHANGED)
         self.refresh()
 
     def refresh(self) -> None:
-        """Read the runs again if they have grown. They may still be running."""
-        counts = tuple(store.count() for store in self._stores)
-        with self._lock:
-            if counts == self._counts:
-                return
-            runs = [{row.key: row for row in _rows(store)} for store in self._stores]
-            self._rows = tuple(runs[0].values())
-            self._pairs = [(row, runs[-1][row.key]) for row in self._rows if row.key in runs[-1]]
-            self._counts, self.facets = counts, self._count()
+        """Index results of an earlier version of viper, and compare those that are new."""
+        for store in self._stores:
+            store.catch_up()
+        if len(self._stores) > 1:
+            with self._turn:
+                if not any(self._compared):  # every pair is found from its first result
+                    ((self._compared[1],),) = self._stores[1].query(_LAST)
+                self._compare(0)
+                self._compare(1)
+
+    def _compare(self, number: int) -> None:
+        """Note the changes of the samples whose result in this run is new."""
+        store, other = self._stores[number], self._stores[1 - number]
+        while lines := store.query(_NEW, (self._compared[number], _AT_ONCE)):
+            for name, seed, *line in lines:
+                for paired in other.query(_SAME, (name, seed)):
+                    pair = (line, paired) if number == 0 else (paired, line)
+                    first, second = (ChangeFacts(*values) for _, *values in pair)
+                    for change, is_changed in CHANGES.items():
+                        if is_changed(first, second):
+                            self._stores[0].query(_ADD_CHANGED, (change, pair[0][0]))
+            self._compared[number] = lines[-1][2]
 
     def find(self, row_filter: RowFilter) -> ResultsPage:
         """Return a page of the results that pass the filter."""
-        rows: Sequence[IndexedRow] = self._rows
-        if len(self._stores) > 1 and (changed := CHANGES.get(row_filter.change)):
-            rows = [row for row, after in self._pairs if changed(row, after)]
-        order = SORTS.get(row_filter.sort, SORTS[RowFilter.sort])
-        rows = sorted(filter(row_filter.passes, rows), key=order)
-        start = max(0, row_filter.page) * PAGE_ROWS
-        return ResultsPage(tuple(row.key for row in rows[start : start + PAGE_ROWS]), len(rows))
+        if len(self._stores) == 1:
+            row_filter = replace(row_filter, change="")
+        store, (condition, values) = self._stores[0], row_filter.conditions()
+        where = f"FROM facts WHERE {condition}"
+        ((total,),) = store.query(f"SELECT COUNT(*) {where}", values)
+        order = f"ORDER BY {order_of(row_filter.sort)} LIMIT ? OFFSET ?"
+        bounds = (PAGE_ROWS, max(0, row_filter.page) * PAGE_ROWS)
+        keys = store.query(f"SELECT sample_id, seed {where} {order}", (*values, *bounds))
+        is_cut = False
+        if phrase := row_filter.phrase():
+            count = f"SELECT COUNT(*) FROM ({_WITH_TEXT})"
+            is_cut = store.query(count, (phrase, MOST_WITH_TEXT)) == [(MOST_WITH_TEXT,)]
+        return ResultsPage(tuple(keys), total, is_cut)
 
-    def _count(self) -> Facets:
-        rows = self._rows
-        failures = Counter(row.failure or ANSWERED for row in rows)
-        tools = Counter(tool for row in rows for tool in row.tools)
-        parts = Counter(row.part for row in rows)
+    @property
+    def facets(self) -> Facets:
+        """The values to filter by, as far as results are stored now."""
+        store, counts = self._stores[0], defaultdict[str, list[tuple[str, int]]](list)
+        for kind, value, count in store.query(_COUNTS, (_MOST_LABELS,)):
+            counts[kind].append((value, count))
         kinds: dict[str, list[tuple[str, int]]] = {}
-        for (name, value), count in sorted(Counter(k for row in rows for k in row.kinds).items()):
+        for label, count in counts["kind"]:
+            name, _, value = label.partition("=")
             kinds.setdefault(name, []).append((value, count))
-        changes = {
-            name: sum(changed(*pair) for pair in self._pairs) for name, changed in CHANGES.items()
-        }
+        parts, changes = dict(counts["part"]), dict[str, int]()
+        if len(self._stores) > 1:
+            changes = dict.fromkeys(CHANGES, 0) | dict(store.query(_COUNT_CHANGED))
         return Facets(
-            failures=tuple(sorted(failures.items(), key=lambda n: (n[0] != ANSWERED, -n[1], n[0]))),
-            tools=tuple(sorted(tools.items(), key=lambda n: (-n[1], n[0]))),
+            failures=tuple(
+                sorted(counts["failure"], key=lambda n: (n[0] != ANSWERED, -n[1], n[0]))
+            ),
+            tools=tuple(sorted(counts["tool"], key=lambda n: (-n[1], n[0]))),
             parts=tuple((part, parts[part]) for part in PARTS if part in parts),
-            kinds=kinds,
-            seeds=tuple(sorted({row.key[1] for row in rows})),
-            changes=tuple(changes.items()) if len(self._stores) > 1 else (),
-            rows=len(rows),
-        )
-
-
-def _rows(store: RunStore) -> Iterator[IndexedRow]:
-    tools = store.tools()
-    for result in store.rows():
-        key, answer = (result.sample_id, result.seed), answer_words(result)
-        searched = (result.sample_id, result.text, answer, target_words(result), result.message)
-        yield IndexedRow(
-            key=key,
-            score=result.score,
-            failure=result.failure,
-            part=part_of(result),
-            seconds=result.seconds,
-            tokens=result.usage.prompt_tokens + result.usage.completion_tokens,
-            program=result.program,
-            answer=answer,
-            words="\n".join(filter(None, (*searched, result.program))).casefold(),
-            verdict=verdict_of(result),
-            tools=frozenset(tools.get(key, ())),
-            kinds=frozenset((name, str(value)) for name, value in result.groups.items()),
+            kinds={name: sorted(values) for name, values in sorted(kinds.items())},
+            seeds=tuple(sorted(int(seed) for seed, _ in counts["seed"])),
+            changes=tuple(changes.items()),
+            rows=store.count(),
         )

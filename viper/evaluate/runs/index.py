@@ -81,8 +81,8 @@ def tables(schema: str = "") -> tuple[str, ...]:
     return (
         f"CREATE TABLE {schema}facts ({columns})",
         *(
-            f"CREATE INDEX {schema}facts_by_{number} ON facts ({order_of(sort)}, sample_id)"
-            for number, sort in enumerate(SORTS)
+            f"CREATE INDEX {schema}facts_{sort.replace(' ', '_')} ON facts ({order_of(sort)})"
+            for sort in SORTS
         ),
         f"CREATE TABLE {schema}labels (label INTEGER PRIMARY KEY, kind TEXT NOT NULL, "
         "value TEXT NOT NULL, count INTEGER NOT NULL, UNIQUE (kind, value))",

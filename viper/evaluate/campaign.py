@@ -22,7 +22,6 @@ from viper.evaluate.engines.local import Bounds, LocalEngine
 from viper.evaluate.engines.sample_runner import Engine, Item, SampleRunner, items
 from viper.evaluate.evaluation import Evaluation, manifest_of
 from viper.evaluate.metrics import Metric, metric
-from viper.evaluate.runs.index import Judged
 from viper.evaluate.runs.manifest import Manifest
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
@@ -100,7 +99,7 @@ class RunProgress:
         """Return the number of samples without an answer so far."""
         return self.failures.total()
 
-    def add(self, result: SampleResult | Judged) -> None:
+    def add(self, result: SampleResult) -> None:
         """Count one result."""
         self.done += 1
         self.score += result.score

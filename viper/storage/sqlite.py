@@ -34,9 +34,9 @@ _LONGEST = 64 << 20
 # Between two tries where SQLite itself does not wait; short beside a commit.
 _PAUSE_S = 0.02
 
-# Longest search for damage before a file is written: enough for some hundred megabytes. The pages
-# beyond are examined when they are read.
-_EXAMINE_S = 5.0
+# Largest file that is examined as a whole before it is written, in a few seconds. Damage of a
+# larger one shows when its pages are read.
+_EXAMINED_BYTES = 512 << 20
 
 _BROKEN = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
 _IN_USE = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
@@ -70,7 +70,7 @@ def open_to_write(path: Path, form: Format, *, examine: bool = False) -> sqlite3
     """Open a file for a writer and create it if it is missing. Writers wait for each other.
 
     Args:
-        examine: check an existing file for damage, for some seconds at most.
+        examine: check an existing file for damage, unless it is so large that this takes minutes.
 
     Raises:
         StoreError: full disk, a damaged file, or one of another program or version.
@@ -87,7 +87,8 @@ def open_to_write(path: Path, form: Format, *, examine: bool = False) -> sqlite3
             if _lacks_tables(connection, form):
                 _create_tables(connection, form)
                 _check_format(connection, path, form)
-            if examine and _is_damaged(connection):
+            examined = examine and path.stat().st_size <= _EXAMINED_BYTES
+            if examined and connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
                 raise _broken(path, form)
         except BaseException:
             connection.close()
@@ -196,28 +197,6 @@ def _lacks_tables(connection: sqlite3.Connection, form: Format) -> bool:
 
 def _version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
-
-
-def _is_damaged(connection: sqlite3.Connection) -> bool:
-    """Look for damage until it is found, all is examined, or :data:`_EXAMINE_S` are over."""
-    is_over = threading.Event()
-
-    def end() -> None:
-        is_over.set()
-        connection.interrupt()
-
-    timer = threading.Timer(_EXAMINE_S, end)
-    timer.start()
-    try:
-        problem = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-    except sqlite3.OperationalError:
-        if not is_over.is_set():
-            raise
-        return False
-    finally:
-        timer.cancel()
-        timer.join()  # a late interrupt would end the next statement
-    return problem != "ok" and not is_over.is_set()
 
 
 def _is_empty(connection: sqlite3.Connection) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 
 from viper.agreement import is_correct
 from viper.evaluate.intervals import Estimate, mean_of_estimates, proportion
+from viper.evaluate.sample_result import SampleResult
 
 # The highest IoU of each range, itself included. The paper tells 0 and above .7 apart; .5 is the
 # bound of acc@0.5.
@@ -56,7 +57,7 @@ class ErrorDiagram:
         return {"n": self.n, "parts": parts, "failed": {"count": count, **share_json(self.failed)}}
 
 
-def error_diagram(results: Iterable[Any]) -> ErrorDiagram:
+def error_diagram(results: Iterable[SampleResult]) -> ErrorDiagram:
     """Return the parts of a run's results, under one seed or several; see :func:`diagram_of`."""
     by_seed: dict[int, Counter[str]] = {}
     for result in results:
@@ -82,8 +83,8 @@ def diagram_of(by_seed: Mapping[int, Counter[str]]) -> ErrorDiagram:
     )
 
 
-def part_of(result: Any) -> str:
-    """Return the part of a :class:`SampleResult`, or of what the index of a run holds of it."""
+def part_of(result: SampleResult) -> str:
+    """Return the part that a result belongs to."""
     if result.failure is not None:
         return _FAILURES.get(result.failure, ERRORS[-1])
     if is_fallback(result):
@@ -94,7 +95,7 @@ def part_of(result: Any) -> str:
     return next((name for most, name in _OVERLAPS if iou <= most), BEST_OVERLAP)
 
 
-def is_fallback(result: Any) -> bool:
+def is_fallback(result: SampleResult) -> bool:
     """Return whether a fallback answered after the strategy had failed."""
     return any(mark.startswith(f"{FALLBACK}:") for mark in result.marks)
 

@@ -20,8 +20,8 @@ from viper.evaluate.intervals import Estimate, mean_of_estimates, over_seeds, pr
 from viper.evaluate.metrics import Figures, Metric, metric
 from viper.evaluate.metrics.figures import Results
 from viper.evaluate.reports.error_diagram import diagram_of, is_fallback, part_of, share_json
-from viper.evaluate.runs.index import Judged
 from viper.evaluate.runs.store import RunStore
+from viper.evaluate.sample_result import SampleResult
 from viper.storage.json_lines import plain
 
 # Stands in every report, so that readers can tell a later form; new keys need no other number.
@@ -123,16 +123,11 @@ def _columns(store: RunStore, seed: int, change: Any = iter) -> Results:
     return Results.of(change(store.judged(seed)), lambda: change(store.rows(seed)))
 
 
-def _failing(results: Iterable[Any]) -> Iterator[Any]:
+def _failing(results: Iterable[SampleResult]) -> Iterator[SampleResult]:
     """Yield the results, those of a fallback as failed ones."""
-    failed = {"score": 0.0, "details": {}, "failure": "fallback"}
-    for each in results:
-        if not is_fallback(each):
-            yield each
-        elif isinstance(each, Judged):
-            yield each._replace(**failed)  # type: ignore[arg-type]  # of several types
-        else:
-            yield replace(each, **failed, prediction=None)
+    failed: dict[str, Any] = {"score": 0.0, "details": {}, "prediction": None}
+    for result in results:
+        yield replace(result, **failed, failure="fallback") if is_fallback(result) else result
 
 
 def _over_seeds(parts: Sequence[Mapping[str, Estimate]]) -> dict[str, Any]:
@@ -235,7 +230,7 @@ class Tally:
     without_cost: int = 0
 
     @classmethod
-    def of(cls, results: Iterable[Judged]) -> Tally:
+    def of(cls, results: Iterable[SampleResult]) -> Tally:
         tally = cls()
         for result in results:
             tally.n += 1
@@ -245,8 +240,8 @@ class Tally:
                 tally.marks[mark].add(result.sample_id)
             tally.parts.setdefault(result.seed, Counter())[part_of(result)] += 1
             tally.not_own += is_fallback(result)
-            if result.confidence is not None:
-                tally.confidence.append(result.confidence)
+            if result.prediction is not None and result.prediction.confidence is not None:
+                tally.confidence.append(result.prediction.confidence)
                 tally.right.append(is_correct(result.score))
             tally.seconds.append(result.seconds)
             for name in _USAGE:

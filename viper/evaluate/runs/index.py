@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any
 
 from viper.agreement import is_correct
 from viper.evaluate.reports.error_diagram import part_of
 from viper.evaluate.reports.tables import answer_words, target_words
-from viper.evaluate.sample_result import ROW_COLUMNS, SampleResult, row_from
+from viper.evaluate.sample_result import ROW_COLUMNS, Prediction, SampleResult, row_from
 from viper.schema import Usage
 
 VERDICTS = ("wrong", "doubtful", "right")
@@ -29,34 +28,16 @@ ANSWERED = "answered"
 # The index of texts knows each three letters that follow each other.
 LETTERS = 3
 
-# Columns of ``facts``; ``sample`` is the rowid of the result in ``samples``. Groups, marks and
-# details are JSON, the target is its length, answers and programs are hashes to compare.
-_FACTS = {
-    "sample": "INTEGER PRIMARY KEY",
-    "sample_id": "TEXT NOT NULL",
-    "seed": "INTEGER NOT NULL",
-    "position": "INTEGER NOT NULL",
-    "score": "REAL NOT NULL",
-    "failure": "TEXT",
-    "task": "TEXT NOT NULL",
-    "cluster": "TEXT NOT NULL",
-    "groups": "TEXT NOT NULL",
-    "details": "TEXT NOT NULL",
-    "marks": "TEXT NOT NULL",
-    "part": "TEXT NOT NULL",
-    "verdict": "INTEGER NOT NULL",
-    "target": "INTEGER NOT NULL",
-    "confidence": "REAL",
-    "answer": "INTEGER NOT NULL",
-    "program": "INTEGER NOT NULL",
-    "seconds": "REAL NOT NULL",
-    "tokens": "INTEGER NOT NULL",
-    "llm_calls": "INTEGER NOT NULL",
-    "prompt_tokens": "INTEGER NOT NULL",
-    "completion_tokens": "INTEGER NOT NULL",
-    "model_calls": "INTEGER NOT NULL",
-    "cost_usd": "REAL",
-}
+# Columns of ``facts``; ``sample`` is the rowid of the result in ``samples``. Groups, details and
+# marks are JSON, the target is its length, answers and programs are hashes to compare.
+_FACTS = """sample INTEGER PRIMARY KEY, sample_id TEXT NOT NULL, seed INTEGER NOT NULL,
+    position INTEGER NOT NULL, score REAL NOT NULL, failure TEXT, task TEXT NOT NULL,
+    cluster TEXT NOT NULL, "groups" TEXT NOT NULL, details TEXT NOT NULL, marks TEXT NOT NULL,
+    target INTEGER NOT NULL, confidence REAL, seconds REAL NOT NULL, llm_calls INTEGER NOT NULL,
+    prompt_tokens INTEGER NOT NULL, completion_tokens INTEGER NOT NULL,
+    model_calls INTEGER NOT NULL, cost_usd REAL, tokens INTEGER NOT NULL,
+    verdict INTEGER NOT NULL, answer INTEGER NOT NULL, program INTEGER NOT NULL"""
+_TYPES = dict(column.split()[:2] for column in _FACTS.split(","))
 
 # Orders of lists by name, each with an index; equal ones stay in the order of the data set. The
 # viewer opens with the first.
@@ -77,9 +58,8 @@ def order_of(sort: str) -> str:
 
 def tables(schema: str = "") -> tuple[str, ...]:
     """Return the statements that create the index, ``temp.`` for one that is lost at the end."""
-    columns = ", ".join(f'"{name}" {kind}' for name, kind in _FACTS.items())
     return (
-        f"CREATE TABLE {schema}facts ({columns})",
+        f"CREATE TABLE {schema}facts ({_FACTS})",
         *(
             f"CREATE INDEX {schema}facts_{sort.replace(' ', '_')} ON facts ({order_of(sort)})"
             for sort in SORTS
@@ -96,7 +76,7 @@ def tables(schema: str = "") -> tuple[str, ...]:
 # Columns of ``samples`` that :func:`add` takes.
 READ = ", ".join(f'"{name}"' for name in (*ROW_COLUMNS, "tools"))
 
-_ADD = f"INSERT INTO facts VALUES ({', '.join('?' * len(_FACTS))})"
+_ADD = f"INSERT INTO facts VALUES ({', '.join('?' * len(_TYPES))})"
 _COUNT = (
     "INSERT INTO labels (kind, value, count) VALUES (?, ?, 1) "
     "ON CONFLICT (kind, value) DO UPDATE SET count = count + 1"
@@ -111,12 +91,11 @@ def add(connection: sqlite3.Connection, sample: int, line: Sequence[Any]) -> Non
         sample: its rowid in ``samples``.
         line: its columns :data:`READ`.
     """
-    result, cells = row_from(line[:-1]), dict(zip(ROW_COLUMNS, line, strict=False))
+    result, tools = row_from(line[:-1]), json.loads(line[-1])
     answer, target = answer_words(result), target_words(result)
     prediction, usage = result.prediction, result.usage
-    facts = cells | {
+    facts = dict(zip(ROW_COLUMNS, line, strict=False)) | {
         "sample": sample,
-        "part": part_of(result),
         "verdict": VERDICTS.index(verdict_of(result)),
         "target": len(result.target) if hasattr(result.target, "__len__") else 0,
         "confidence": prediction.confidence if prediction is not None else None,
@@ -124,12 +103,12 @@ def add(connection: sqlite3.Connection, sample: int, line: Sequence[Any]) -> Non
         "program": _hash(str(result.program)),
         "tokens": usage.prompt_tokens + usage.completion_tokens,
     }
-    connection.execute(_ADD, [facts[name] for name in _FACTS])
+    connection.execute(_ADD, [facts[name.strip('"')] for name in _TYPES])
     labels = {
         ("failure", result.failure or ANSWERED),
-        ("part", facts["part"]),
+        ("part", part_of(result)),
         ("seed", str(result.seed)),
-        *(("tool", tool) for tool in json.loads(line[-1])),
+        *(("tool", tool) for tool in tools),
         *(("kind", f"{name}={value}") for name, value in result.groups.items()),
         *(("text", folded(text)) for text in (result.sample_id, answer, target)),
     }
@@ -158,52 +137,30 @@ def verdict_of(result: SampleResult) -> str:
     return "doubtful" if any(mark.startswith("warning:") for mark in result.marks) else "right"
 
 
-class Judged(NamedTuple):
-    """A result as far as reports count it, under the names of :class:`SampleResult`.
+JUDGED = ", ".join(f"CAST({name} AS {kind})" for name, kind in [*_TYPES.items()][1:19])
 
-    Attributes:
-        target: a range as long as the target; empty for a target without a length.
+
+def judged(lines: Iterable[Sequence[Any]]) -> Iterator[SampleResult]:
+    """Yield what figures need of results, of lines with the columns :data:`JUDGED`.
+
+    Texts, programs and answers are left out. The target is a range of its length.
     """
-
-    sample_id: str
-    seed: int
-    position: int
-    score: float
-    failure: str | None
-    task: str
-    cluster: str
-    groups: Mapping[str, str]
-    details: Mapping[str, float]
-    marks: Sequence[str]
-    target: range
-    confidence: float | None
-    seconds: float
-    usage: Usage
-
-
-_USAGE = [field.name for field in fields(Usage)]
-JUDGED = ", ".join(f'"{name}"' for name in (*Judged._fields[:-1], *_USAGE))
-
-
-def judged(lines: Iterable[Sequence[Any]]) -> Iterator[Judged]:
-    """Yield the results of lines with the columns :data:`JUDGED`. Nothing in them is trusted."""
-    for name, seed, position, score, failure, task, cluster, groups, details, marks, *rest in lines:
-        length, confidence, seconds, calls, read, written, passes, cost = rest
-        yield Judged(
-            str(name),
-            int(seed),
-            int(position),
+    for name, seed, _, score, failure, task, cluster, groups, details, marks, *numbers in lines:
+        length, confidence, seconds, calls, read, written, passes, cost = numbers
+        yield SampleResult(
+            name,
+            seed,
             float(score),
-            failure and str(failure),
-            str(task),
-            str(cluster),
-            _texts(groups, dict),
             {key: float(value) for key, value in json.loads(details).items()},
-            _texts(marks, list),
-            range(int(length)),
-            confidence and float(confidence),
-            float(seconds),
-            Usage(int(calls), int(read), int(written), int(passes), cost and float(cost)),
+            failure,
+            prediction=Prediction(confidence=confidence),
+            task=task,
+            target=range(length),
+            groups=_texts(groups, dict),
+            cluster=cluster,
+            marks=tuple(_texts(marks, list)),
+            seconds=float(seconds),
+            usage=Usage(int(calls), int(read), int(written), int(passes), cost),
         )
 
 

@@ -234,13 +234,11 @@ class RunStore:
         if self._lock is None:
             raise StoreError(f"{self.folder}: opened for reading")
         path, values = self.folder / DATABASE, values_of(position, result, trace)
-        cells = dict(zip(COLUMNS, values, strict=True))
-        line = [cells[name] for name in (*ROW_COLUMNS, "tools")]
         with self._turn, database_errors(path, RUN):
             try:
                 with transaction(self._connection):
                     sample = self._connection.execute(INSERT, values).lastrowid
-                    index.add(self._connection, sample or 0, line)
+                    index.add(self._connection, sample or 0, values[:-1])
             except sqlite3.IntegrityError as error:
                 if error.sqlite_errorcode not in _TWICE:
                     raise
@@ -322,8 +320,11 @@ class RunStore:
             yield from results
             last = (page[-1][ROW_COLUMNS.index("position")], page[-1][ROW_COLUMNS.index("seed")])
 
-    def judged(self, seed: int | None = None) -> Iterator[index.Judged]:
-        """Yield what reports count of the results, in the order of :meth:`rows`; see there."""
+    def judged(self, seed: int | None = None) -> Iterator[SampleResult]:
+        """Yield what figures need of the results, in the order of :meth:`rows`; see there.
+
+        A million of them take some seconds. Texts, programs and answers are left out.
+        """
         self.catch_up()
         last, order = (-1, 0), index.order_of("order")
         query = (
@@ -334,7 +335,7 @@ class RunStore:
             with self._cells():
                 results = [*index.judged(lines)]
             yield from results
-            last = results[-1].position, results[-1].seed
+            last = lines[-1][2], lines[-1][1]
 
     def worst(self, limit: int) -> Iterator[SampleResult]:
         """Yield the results with the lowest scores, failed ones before wrong answers."""

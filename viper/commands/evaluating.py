@@ -21,7 +21,7 @@ import click
 from viper.commands.on_ray import opened_pool, profile_choice, ray_engine
 from viper.commands.options import ProfileChoice, fetch_models, open_profile
 from viper.commands.profile import echo_weights
-from viper.commands.report import write_report_page
+from viper.commands.report import read_run, write_report_page
 from viper.commands.run_options import EvalOptions
 from viper.commands.terminal import evaluation_progress, note, status
 from viper.data.sample import Sample
@@ -61,6 +61,8 @@ def evaluate_set(evaluation: Evaluation, options: EvalOptions) -> int:
         with Reasoner(profile, preload=False) as reasoner:
             known = manifest_of(evaluation, samples, reasoner, document, {}, like=first)
         same_run(folder, known, samples, draw)
+        with read_run(folder):  # which indexes it with a bar
+            pass
     _first_media(samples)
     opened = on_ray if options.engine == "ray" else _on_threads
     with opened(evaluation, samples, options) as (engine, manifest):

@@ -8,7 +8,8 @@ stdout or a file.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -113,7 +114,7 @@ def report(options: ReportOptions, runs: tuple[Path, ...]) -> None:
                 "--errors --html writes one page for all runs; name its file with --out FILE"
             )
         for run in runs:
-            with RunStore.read(run) as store:
+            with read_run(run) as store:
                 errors = {"errors": error_diagram(store.judged()).to_json()}
                 reports.append(tables.NamedReport(str(run), errors))
         text = errors_page(reports) if options.html else tables.rendered_errors(reports, form)
@@ -134,7 +135,7 @@ def report(options: ReportOptions, runs: tuple[Path, ...]) -> None:
         if options.out is not None and len(runs) > 1:
             raise UsageError(f"--html --out writes one page, and {len(runs)} runs were named")
         for run in runs:
-            with RunStore.read(run) as store:
+            with read_run(run) as store:
                 report_data = report_of(store)
                 if options.out is not None:
                     write_file(options.out, report_page(store, report_data))
@@ -147,9 +148,19 @@ def report(options: ReportOptions, runs: tuple[Path, ...]) -> None:
                     click.echo(page)
     else:
         for run in runs:
-            with RunStore.read(run) as store:
+            with read_run(run) as store:
                 reports.append(tables.NamedReport(str(run), report_of(store)))
         _deliver(tables.rendered(reports, form), options.out)
+
+
+@contextmanager
+def read_run(folder: Path) -> Iterator[RunStore]:
+    """Open a run for reading. A run of an earlier version gets its index, once, with a bar."""
+    with RunStore.read(folder) as store:
+        if missing := store.behind():
+            with counter("indexing the run", missing) as advance:
+                store.catch_up(lambda results: advance("", results))
+        yield store
 
 
 def _lines(comparison: Comparison) -> list[str]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from viper.commands.options import DataTrust, PageOptions, given_by, option, options_as, root_option
-from viper.commands.report import library_of
+from viper.commands.report import library_of, read_run
 from viper.commands.terminal import status
 from viper.errors import UsageError
-from viper.evaluate.runs.store import RunStore
 from viper.plugins import need_packages
 from viper.sandbox.sandbox import Mode
 from viper.serve.settings import address_of, listening_at
@@ -62,9 +61,9 @@ def view(options: ViewOptions, runs: tuple[Path, ...]) -> None:
     from viper.web.viewer.app import ViewedRun, Viewer, create_viewer
 
     with ExitStack() as stack:
-        stores = [stack.enter_context(RunStore.read(run)) for run in runs]
+        stores = [stack.enter_context(read_run(run)) for run in runs]
         listening = stack.enter_context(listening_at(options.host, options.port))
-        with status("reading the rows"):
+        with status("comparing the runs") if len(stores) > 1 else nullcontext():
             index = ViewerIndex(stores)
         library = library_of(stores[0].manifest, options.trust)
         replayer = stack.enter_context(Replayer(library, options.sandbox))

@@ -34,8 +34,10 @@ class World:
     def figures(self, results: Iterable[SampleResult]) -> Figures:
         """Return ``accuracy`` of all samples and of each group."""
         results = Results.of(results)
-        values = [tuple(_groups(dict(groups)).items()) for groups in results.groups.values]
-        return _JUDGE.figures(replace(results, groups=replace(results.groups, values=values)))
+        column = results.columns["groups"]
+        values = [tuple(_groups(dict(groups)).items()) for groups in column.values]
+        columns = {**results.columns, "groups": replace(column, values=values)}
+        return _JUDGE.figures(replace(results, columns=columns))
 
 
 def _groups(groups: Mapping[str, str]) -> dict[str, str]:

@@ -151,14 +151,13 @@ class NextQA(Accuracy):
 
     def overall(self, results: Results) -> Mapping[str, Estimate]:
         """Return ``CW`` to ``DO``, ``C``, ``T``, ``D``, ``overall``."""
+        column, estimates = results.columns["groups"], {}
+        types = [dict(groups).get("type", "") for groups in column.values]
         # Previous (TP) counts as next (TN), as in the official report.
-        kinds = [
-            dict(groups).get("type", "").replace("TP", "TN") for groups in results.groups.values
-        ]
-        estimates = {}
+        kinds = [each.replace("TP", "TN") for each in types]
         for name in (*TYPES, *LETTERS):
-            is_one = np.array([name in (kind, kind[:1]) for kind in kinds] or [False])
-            estimates[name] = share_of(results.select(is_one[results.groups.codes]))
+            is_one = column.of([name in (kind, kind[:1]) for kind in kinds]).astype(bool)
+            estimates[name] = share_of(results.select(is_one))
         return {**estimates, "overall": share_of(results)}
 
 
@@ -214,15 +213,16 @@ class Balanced(Accuracy):
             return super().overall(results)
         # The weight of a result is its share in the mean of means.
         paths, depths = Counter[tuple[str, ...]](), range(len(self.by) + 1)
-        for groups, count in results.groups.counts().items():
+        column = results.columns["groups"]
+        for groups, count in column.counts().items():
             paths[self._path(groups)] += count
         parts = {path[:depth] for path in paths for depth in depths[1:]}
         members = Counter(part[:-1] for part in parts) + paths
         shares = [
             1 / math.prod(members[self._path(groups)[:depth]] or 1 for depth in depths)
-            for groups in results.groups.values
+            for groups in column.values
         ]
-        weights = np.array(shares)[results.groups.codes]
+        weights = column.of(shares)
         right = values * weights
         return {self.figure: ratio(right, weights, clusters(results))}
 
@@ -274,7 +274,7 @@ class Tagging:
         """Return the four figures; groups by ``f1``."""
         results = Results.of(results)
         matched, predicted = scores(results, "matched"), scores(results, "predicted")
-        expected, units = results.expected, clusters(results)
+        expected, units = results.numbers["target"], clusters(results)
         overall = {
             "f1": mean_of(results),
             "f1_pooled": ratio(2 * matched, predicted + expected, units),
@@ -310,11 +310,11 @@ class Mixed:
     def figures(self, results: Iterable[SampleResult]) -> Figures:
         """Return ``mean_score``, the tasks' figures and ``edit.came_out``; groups without edits."""
         results = Results.of(results)
-        is_judged = results.task.where(lambda task: task in _OF_TASK)
+        is_judged = results.where("task", lambda task: task in _OF_TASK)
         judged = results.select(is_judged)
         overall = {"mean_score": mean_of(judged)}
         for task, scorer in _OF_TASK.items():
-            if mine := judged.select(judged.task.where(task.__eq__)):
+            if mine := judged.select(judged.where("task", task.__eq__)):
                 of_task = scorer.figures(mine).overall
                 overall |= {f"{task}.{name}": estimate for name, estimate in of_task.items()}
         if edits := results.select(~is_judged):

@@ -6,10 +6,9 @@ Metrics count on `Results`, columns of numbers: those of a million results fit i
 from __future__ import annotations
 
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import compress
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -32,9 +31,9 @@ class Column:
     values: Sequence[Any]
     codes: Ints
 
-    def where(self, test: Callable[[Any], bool]) -> Ints:
-        """Return which results have a value that passes the test, bool [N]."""
-        return np.array([test(value) for value in self.values] or [False], dtype=bool)[self.codes]
+    def of(self, values: Sequence[Any]) -> Any:
+        """Return for each result what stands in the place of its value, [N]."""
+        return np.array(values or [None])[self.codes]
 
     def counts(self) -> Counter[Any]:
         """Count the results of each value that occurs, in order of its first result."""
@@ -45,96 +44,73 @@ class Column:
         return counted
 
 
-_COLUMNS = ("failure", "task", "cluster", "groups")
-
-
 @dataclass(frozen=True)
 class Results:
-    """Columns of results, in their order. Iterating gives the results themselves.
+    """Columns of results, in their order. Iterating reads the results themselves.
 
     Attributes:
-        score: float64 [N].
-        failure, task, cluster: see :class:`SampleResult`.
-        groups: each value is a tuple of names and values.
-        details: float64 [N] by name; NaN for a result without this detail.
-        expected: float64 [N], length of the target; 0 for one without a length.
-        rows: reads the results again, for metrics that need more of them.
+        numbers: float64 [N] by name: ``score``, ``target`` (its length, or 0), and each detail as
+            ``details.NAME``, NaN for a result without it.
+        columns: ``failure``, ``task``, ``cluster``, and ``groups`` as a tuple of names and values.
+        rows: reads all results, for metrics that need more of them; a part of them has none.
     """
 
-    score: Floats
-    failure: Column
-    task: Column
-    cluster: Column
-    groups: Column
-    details: Mapping[str, Floats]
-    expected: Floats
-    rows: Callable[[], Iterable[SampleResult]]
+    numbers: Mapping[str, Floats]
+    columns: Mapping[str, Column]
+    rows: Callable[[], Iterable[SampleResult]] = tuple
 
     @classmethod
-    def of(cls, results: Iterable[Any], rows: Any = None) -> Results:
-        """Return the columns of results, or the columns themselves.
+    def of(
+        cls,
+        results: Iterable[SampleResult],
+        rows: Callable[[], Iterable[SampleResult]] | None = None,
+    ) -> Results:
+        """Return the columns of results, which are read once, or the columns themselves.
 
         Args:
-            results: read once; of each, the attributes named above and ``target``.
             rows: see above; by default the results must be readable twice.
         """
         if isinstance(results, cls):
             return results
         results = results if rows or isinstance(results, Sequence) else list(results)
-        score, expected, details, n = array("d"), array("d"), dict[str, Any](), 0
-        known: list[dict[Any, int]] = [{} for _ in _COLUMNS]
-        codes = [array("i") for _ in _COLUMNS]
+        numbers: defaultdict[str, array[float]] = defaultdict(lambda: array("d"))
+        known = defaultdict[str, dict[Any, int]](dict)
+        codes = {name: array("i") for name in ("failure", "task", "cluster", "groups")}
+        n = 0
         for n, result in enumerate(results, start=1):
-            score.append(result.score)
-            expected.append(len(result.target) if hasattr(result.target, "__len__") else 0)
-            groups = tuple(result.groups.items())
-            values = (result.failure, result.task, result.cluster, groups)
-            for value, index, column in zip(values, known, codes, strict=True):
-                column.append(index.setdefault(value, len(index)))
-            for name, value in result.details.items():
-                column = details.setdefault(name, array("d"))
-                column.extend([np.nan] * (n - 1 - len(column)))
-                column.append(value)
-        for column in details.values():
-            column.extend([np.nan] * (n - len(column)))
-        failure, task, cluster, combined = (
-            Column([*index], np.frombuffer(column, np.int32) if n else np.zeros(0, np.int32))
-            for index, column in zip(known, codes, strict=True)
-        )
+            length = len(result.target) if hasattr(result.target, "__len__") else 0
+            details = {f"details.{name}": value for name, value in result.details.items()}
+            for name, number in {"score": result.score, "target": length, **details}.items():
+                numbers[name].extend([np.nan] * (n - 1 - len(numbers[name])))
+                numbers[name].append(number)
+            for name, column in codes.items():
+                value = getattr(result, name)
+                value = tuple(value.items()) if name == "groups" else value
+                column.append(known[name].setdefault(value, len(known[name])))
+        for each in numbers.values():
+            each.extend([np.nan] * (n - len(each)))
         return cls(
-            score=np.array(score),
-            failure=failure,
-            task=task,
-            cluster=cluster,
-            groups=combined,
-            details={name: np.array(column) for name, column in details.items()},
-            expected=np.array(expected),
-            rows=rows or (lambda: results),
+            {name: np.array(numbers[name], float) for name in ("score", "target", *numbers)},
+            {name: Column([*known[name]], np.array(codes[name])) for name in codes},
+            rows or (lambda: results),
         )
 
     def __iter__(self) -> Iterator[SampleResult]:
         return iter(self.rows())
 
     def __len__(self) -> int:
-        return len(self.score)
+        return len(self.numbers["score"])
 
     def select(self, chosen: Ints) -> Results:
-        """Return some of the results, by bool [N] or by their rising indices."""
-
-        def rows() -> Iterator[SampleResult]:
-            mask = np.zeros(len(self), bool)
-            mask[chosen] = True
-            return compress(self.rows(), mask)
-
-        columns = {name: getattr(self, name) for name in _COLUMNS}
-        return replace(
-            self,
-            score=self.score[chosen],
-            **{name: replace(each, codes=each.codes[chosen]) for name, each in columns.items()},
-            details={name: values[chosen] for name, values in self.details.items()},
-            expected=self.expected[chosen],
-            rows=rows,
+        """Return the columns of some of the results, by bool [N] or by their rising indices."""
+        return Results(
+            {name: values[chosen] for name, values in self.numbers.items()},
+            {name: Column(each.values, each.codes[chosen]) for name, each in self.columns.items()},
         )
+
+    def where(self, name: str, test: Callable[[Any], bool]) -> Ints:
+        """Return which results have a value in this column that passes the test, bool [N]."""
+        return self.columns[name].of(list(map(test, self.columns[name].values))).astype(bool)
 
 
 @dataclass(frozen=True)
@@ -178,23 +154,18 @@ def scores(results: Iterable[SampleResult], detail: str | None = None) -> Floats
     The score of a refusal counts.
     """
     results = Results.of(results)
-    if detail is None:
-        counts = results.failure.where(lambda failure: failure in (None, *REFUSALS))
-        return np.where(counts, results.score, 0.0)
-    values = results.details.get(detail, np.zeros(len(results)))
-    counts = results.failure.where(lambda failure: failure is None)
-    return np.where(counts & ~np.isnan(values), values, 0.0)
+    name, refusals = (f"details.{detail}", ()) if detail else ("score", REFUSALS)
+    counts = results.where("failure", lambda failure: failure is None or failure in refusals)
+    return np.where(counts, np.nan_to_num(results.numbers.get(name, np.zeros(len(results)))), 0.0)
 
 
 def clusters(results: Iterable[SampleResult]) -> Ints:
     """Number the results' clusters from 0, as :func:`cluster_numbers` does; int64 [N]."""
     results = Results.of(results)
-    is_alone = results.cluster.where(lambda name: not name)
-    names = np.where(is_alone, -1 - np.arange(len(results)), results.cluster.codes)
+    is_alone, alone = results.where("cluster", lambda name: not name), -1 - np.arange(len(results))
+    names = np.where(is_alone, alone, results.columns["cluster"].codes)
     _, first, numbers = np.unique(names, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), np.int64)
-    rank[np.argsort(first)] = np.arange(len(first))
-    return rank[numbers]
+    return np.argsort(np.argsort(first))[numbers]
 
 
 def share_of(results: Iterable[SampleResult], detail: str | None = None) -> Estimate:
@@ -218,9 +189,9 @@ def beside(
     It is left out if an answered result lacks the detail: it was stored before the metric had it,
     and 0 would be a false figure.
     """
-    lacking = np.isnan(results.details.get(detail, np.full(len(results), np.nan)))
-    is_answered = results.failure.where(lambda failure: failure is None)
-    return {} if (lacking & is_answered).any() else {detail: estimate(results, detail)}
+    values = results.numbers.get(f"details.{detail}", np.full(len(results), np.nan))
+    is_answered = results.where("failure", lambda failure: failure is None)
+    return {} if np.isnan(values[is_answered]).any() else {detail: estimate(results, detail)}
 
 
 def figures_of(
@@ -243,16 +214,14 @@ def figures_of(
     """
     results = Results.of(results)
     grouped = results if grouped is None else grouped
-    of_values = [dict(groups) for groups in grouped.groups.values]
-    names = dict.fromkeys(name for groups in grouped.groups.counts() for name, _ in groups)
+    column = grouped.columns["groups"]
+    names = dict.fromkeys(name for groups in column.counts() for name, _ in groups)
     figures: dict[str, dict[str, Estimate]] = {}
-    for name in names:
-        if name in skip:
-            continue
-        values = sorted({groups[name] for groups in of_values if name in groups})
+    for name in filter(lambda name: name not in skip, names):
+        own = [dict(groups).get(name) for groups in column.values]
+        values = sorted({value for value in own if value is not None})
         numbers = {value: number for number, value in enumerate(values)}
-        codes = np.array([numbers[groups[name]] if name in groups else -1 for groups in of_values])
-        members = codes[grouped.groups.codes]
+        members = column.of([numbers.get(value, -1) for value in own])
         order = np.argsort(members, kind="stable")
         starts = np.searchsorted(members[order], np.arange(len(values) + 1))
         parts = zip(values, starts, starts[1:], strict=False)
@@ -261,7 +230,7 @@ def figures_of(
             for value, start, end in parts
             if end > start
         }
-    kinds = results.failure.counts()
+    kinds = results.columns["failure"].counts()
     del kinds[None]
     return Figures(
         headline=next(iter(overall)),

@@ -17,8 +17,6 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
-import numpy as np
-
 from viper.agreement import ARTICLES, NUMBERS
 from viper.data.sample import Sample
 from viper.evaluate.intervals import Estimate
@@ -208,9 +206,9 @@ class InfoSeekAccuracy:
         """Return all figures; groups by accuracy."""
         results = Results.of(results)
         estimates = {"accuracy": mean_of(results), **beside(results, "vqa_accuracy", mean_of)}
-        splits = [dict(groups).get("split") for groups in results.groups.values]
-        of = np.array(splits, dtype=object)[results.groups.codes]
-        parts = [results.select(of == split) for split in SPLITS]
+        column = results.columns["groups"]
+        splits = column.of([str(dict(groups).get("split")) for groups in column.values])
+        parts = [results.select(splits == split) for split in SPLITS]
         if all(parts):
             first, second = (mean_of(part) for part in parts)
             estimates["final"] = Estimate(

@@ -111,6 +111,8 @@ def _grid(viewer: Viewer, request: Request) -> Response:
     if row_filter.page >= results.pages:
         row_filter = replace(row_filter, page=results.pages - 1)
         results = viewer.index.find(row_filter)
+    for shelf in viewer.shelves:
+        shelf.gallery.expect([sample_id for sample_id, _ in results.keys])
     page = rendered(
         "viewer.html",
         viewer=viewer,

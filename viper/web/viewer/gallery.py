@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import io
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,15 @@ WIDTH, HEIGHT = 300, 225
 # As --found and --truth of trace.css; dashes tell both apart where colors do not.
 PREDICTED, RIGHT = (176, 0, 90), (0, 90, 156)
 _DASH, _GAP = 9, 6
+# Largest run whose samples are loaded as a whole, some tens of megabytes; those of a larger one are
+# loaded for the pages that show them.
+_MOST_LOADED = 20_000
 # Thumbnails that stay in memory: 25 pages of cards, about 10 MB.
 _KEPT = 600
 
 
 class RunGallery:
-    """Media of a run. Its samples are loaded in the background from the start.
+    """Media of a run. Its samples are loaded in the background, from the start unless it is large.
 
     Args:
         root: folder of the set's official files.
@@ -45,7 +48,20 @@ class RunGallery:
         self._samples: Mapping[str, Sample] = {}
         self._ready = threading.Event()
         self._small = lru_cache(_KEPT)(self._render)
-        threading.Thread(target=self._read, name="viewer samples", daemon=True).start()
+        self._is_large = store.count() > _MOST_LOADED
+        if self._is_large:
+            self._ready.set()
+        else:
+            self._load({sample_id for sample_id, _ in store.done()})
+
+    def expect(self, ids: Collection[str]) -> None:
+        """Load the samples of a page, unless they are loaded."""
+        if self._is_large and not self._samples.keys() >= set(ids):
+            self._load(ids)
+
+    def _load(self, ids: Collection[str]) -> None:
+        self._ready.clear()
+        threading.Thread(target=self._read, args=(ids,), name="viewer samples", daemon=True).start()
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until the samples are loaded. Return whether they are."""
@@ -54,12 +70,12 @@ class RunGallery:
     def media(self, sample_id: str) -> Media | None:
         """Return the media of a sample; None if they cannot be read or are not loaded yet."""
         sample = self._samples.get(sample_id)
-        if sample is None and keeps_media(self._store):
-            # The sample may be newer than the gallery: the demo may still be running.
-            sample = samples_of_run(self._store, None, [sample_id]).get(sample_id)
-        if sample is None:
-            return None
         try:
+            if sample is None and (self._is_large or keeps_media(self._store)):
+                # Not of the latest page, or newer than the gallery: the demo may still be running.
+                sample = samples_of_run(self._store, self._root, [sample_id]).get(sample_id)
+            if sample is None:
+                return None
             return media_from(sample.load())
         except (ViperError, OSError):
             return None
@@ -94,9 +110,8 @@ class RunGallery:
         picture.save(buffer, "JPEG", quality=82)
         return buffer.getvalue()
 
-    def _read(self) -> None:
+    def _read(self, ids: Collection[str]) -> None:
         try:
-            ids = {sample_id for sample_id, _ in self._store.done()}
             self._samples = samples_of_run(self._store, self._root, sorted(ids))
             if ids and not self._samples:
                 self.problem = "none of its samples are here"

@@ -52,6 +52,7 @@ from viper.strategies.seek import graph
 from viper.strategies.seek.graph import load_route
 from viper.tuning.agent.flags import read_labels
 from viper.tuning.agent.workflows import read_workflows
+from viper.web.viewer.index import RowFilter, ViewerIndex
 
 GRAPHS = Path(graph.__file__).parent / "graphs"
 
@@ -135,6 +136,10 @@ def _run(name: str) -> Callable[[Path], Any]:
             (run / rest).unlink(missing_ok=True)
         with RunStore.read(run) as store:
             list(store.rows())
+            list(store.judged())
+            index = ViewerIndex([store])
+            index.find(RowFilter(text="cube"))
+            assert index.facets.rows >= 0
             store.trace("s00000", 0)
             store.sessions()
         read_feedback(run)

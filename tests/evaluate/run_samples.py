@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from viper.evaluate.intervals import Estimate, proportion
@@ -65,6 +68,20 @@ def a_trace(row: SampleResult) -> Trace:
     return Trace(
         query, "question", "asked", answer, None, (trial,), usage, 0.2, "program", "e", "a", 0
     )
+
+
+# Tables of the index of a run.
+INDEX = ("facts", "labels", "tagged", "texts")
+
+
+def aged(folder: Path) -> Path:
+    """Make the run one of the version before, which had no index."""
+    with closing(sqlite3.connect(folder / "samples.db")) as connection:
+        for name in INDEX:
+            connection.execute(f"DROP TABLE {name}")
+        connection.execute("PRAGMA user_version = 1")
+        connection.commit()
+    return folder
 
 
 class Hits:

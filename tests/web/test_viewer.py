@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -14,19 +15,20 @@ from starlette.testclient import TestClient
 
 from tests.commands.test_bad_input import refused
 from tests.evaluate.fake_backends import a_set
-from tests.evaluate.run_samples import a_manifest, a_row, a_trace, failed_row
+from tests.evaluate.run_samples import a_manifest, a_row, a_trace, aged, failed_row
 from tests.web.test_trace_page import HOSTILE, Reader
 from viper.api.library import Library
 from viper.data.registry import data_set
 from viper.data.sample import DatasetSpec
+from viper.evaluate.reports.report import headline_of
 from viper.evaluate.runs.index import SORTS, verdict_of
 from viper.evaluate.runs.manifest import SetDescription
 from viper.evaluate.runs.store import RunStore
-from viper.evaluate.sample_result import Prediction, SampleResult
+from viper.evaluate.sample_result import Prediction, SampleResult, row_from
 from viper.schema import ToolCall
 from viper.serve.gate import AccessRules
 from viper.strategies.replay import Replayer
-from viper.web.viewer.app import ViewedRun, Viewer, create_viewer, filter_from
+from viper.web.viewer.app import ViewedRun, Viewer, _headline, create_viewer, filter_from
 from viper.web.viewer.gallery import RunGallery
 from viper.web.viewer.index import PAGE_ROWS, RowFilter, ViewerIndex
 
@@ -138,6 +140,71 @@ def test_a_run_that_grows_is_right_at_once(tmp_path: Path) -> None:
             assert index.find(RowFilter()).total == index.facets.rows == 2
 
 
+def test_a_page_reads_the_rows_that_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Any] = []
+
+    def counted(line: Any) -> SampleResult:
+        read.append(line)
+        return row_from(line)
+
+    with write(tmp_path / "run", rows()) as store, Replayer(Library()) as replayer:
+        monkeypatch.setattr("viper.evaluate.runs.store.row_from", counted)
+        viewer_index = ViewerIndex([store])
+        for wanted in ({}, {"text": "cube"}, {"tool": "find", "sort": "best"}, {"page": 1}):
+            viewer_index.find(RowFilter(**wanted))
+        assert viewer_index.facets.rows == 40 and not read
+        viewed = ViewedRun("run", store, RunGallery(store, None))
+        viewer = Viewer((viewed,), viewer_index, replayer, ACCESS)
+        client = TestClient(create_viewer(viewer), base_url="http://127.0.0.1")
+        assert client.get(f"/{TOKEN}/").status_code == 200
+    assert len(read) == PAGE_ROWS
+
+
+def test_runs_that_grow_are_compared_on(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        folders = [tmp_path / name for name in "ab"]
+        writers = [stack.enter_context(RunStore.create(each, a_manifest())) for each in folders]
+        stores = [stack.enter_context(RunStore.read(each)) for each in folders]
+        index = ViewerIndex(stores)
+        assert index.facets.rows == 0 and set(dict(index.facets.changes).values()) == {0}
+        for number in (1, 3, 5):
+            writers[0].add(number, a_row(number))
+        writers[1].add(1, a_row(1, score=1.0))
+        index.refresh()
+        assert numbers(index, change="to right") == [1]
+        writers[1].add(3, a_row(3, score=1.0, program="p"))
+        index.refresh()
+        index.refresh()
+        assert numbers(index, change="to right") == [1, 3]
+        assert numbers(index, change="another program") == [3]
+        assert dict(index.facets.changes)["to right"] == 2
+
+
+def test_a_text_that_too_many_hold_finds_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("viper.web.viewer.index.MOST_WITH_TEXT", 10)
+    with write(tmp_path / "run", rows()) as store:
+        index = ViewerIndex([store])
+        found = index.find(RowFilter(text="execute_command"))
+        assert found.is_cut and found.total == 10
+        assert not index.find(RowFilter(text="return 17")).is_cut
+
+
+def test_an_old_run_and_one_being_written_are_compared(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        old = write(tmp_path / "a", [a_row(n) for n in range(6)])
+        old.close()
+        aged(tmp_path / "a")
+        writer = stack.enter_context(RunStore.create(tmp_path / "b", a_manifest()))
+        writer.add(3, a_row(3, score=1.0))
+        names = [tmp_path / "a", tmp_path / "b"]
+        index = ViewerIndex([stack.enter_context(RunStore.read(name)) for name in names])
+        assert numbers(index, change="to right") == [3] and index.facets.rows == 6
+
+
 def test_changes_from_one_run_to_another(tmp_path: Path) -> None:
     before = [a_row(n) for n in range(12)]
     after = [replace(a_row(n), score=1.0, program="p" if n == 3 else a_row(n).program)
@@ -238,6 +305,39 @@ def test_a_picture_and_a_trace(site: Site) -> None:
     trace = site.get("trace?id=q3&seed=0")
     assert trace.status_code == 200 and "what color is thing 3?" in trace.text
     assert 'href="./"' in trace.text and "Right is:" in trace.text
+
+
+def test_pictures_of_a_large_run_are_loaded_for_the_pages_that_show_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("viper.web.viewer.gallery._MOST_LOADED", 3)
+    with ExitStack() as stack:
+        site = Site(tmp_path, stack)
+        gallery = site.viewer.shelves[0].gallery
+        assert not gallery._samples
+        assert site.get("?text=thing+7").status_code == 200 and gallery.wait(10)
+        assert [*gallery._samples] == ["q7"]
+        for sample in ("q7", "q3"):  # the second as by an address from elsewhere
+            assert site.get(f"small?id={sample}&seed=0").status_code == 200
+
+
+def test_a_figure_that_takes_long_is_shown_when_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready = threading.Event()
+
+    def slow(store: RunStore) -> Any:
+        ready.wait(20)
+        return headline_of(store)
+
+    monkeypatch.setattr("viper.web.viewer.app._PATIENCE_S", 0)
+    monkeypatch.setattr("viper.web.viewer.app.headline_of", slow)
+    with ExitStack() as stack:
+        site = Site(tmp_path, stack)
+        assert "n = 8 (its figure is being computed" in Reader(site.get("").text).words
+        ready.set()
+        _headline(site.viewer.shelves[0].store)._thread.join(20)
+        assert "accuracy 0.500 [" in Reader(site.get("").text).words
 
 
 def test_what_is_not_there(site: Site) -> None:

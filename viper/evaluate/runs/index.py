@@ -123,7 +123,7 @@ def add(connection: sqlite3.Connection, sample: int, line: Sequence[Any]) -> Non
 
 def folded(text: str) -> str:
     """Return a text as it is indexed and searched: in no case, and as SQLite can take it."""
-    return text.casefold().replace("\0", " ").encode("utf-8", "replace").decode()
+    return text.casefold().replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
 def _hash(text: str) -> int:

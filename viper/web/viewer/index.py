@@ -235,7 +235,7 @@ class ViewerIndex:
         for label, count in counts["kind"]:
             name, _, value = label.partition("=")
             kinds.setdefault(name, []).append((value, count))
-        parts, changes = dict(counts["part"]), dict[str, int]()
+        parts, seeds, changes = dict(counts["part"]), dict(counts["seed"]), dict[str, int]()
         if len(self._stores) > 1:
             changes = dict.fromkeys(CHANGES, 0) | dict(store.query(_COUNT_CHANGED))
         return Facets(
@@ -245,7 +245,7 @@ class ViewerIndex:
             tools=tuple(sorted(counts["tool"], key=lambda n: (-n[1], n[0]))),
             parts=tuple((part, parts[part]) for part in PARTS if part in parts),
             kinds={name: sorted(values) for name, values in sorted(kinds.items())},
-            seeds=tuple(sorted(int(seed) for seed, _ in counts["seed"])),
+            seeds=tuple(seed for seed in sorted(store.manifest.seeds) if str(seed) in seeds),
             changes=tuple(changes.items()),
             rows=store.count(),
         )

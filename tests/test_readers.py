@@ -23,7 +23,7 @@ _OF_READERS = {
     "ace.bank": "bank", "ace.generate": "description, queries", "data.hub": "PNG",
     "data.nlvr": "PNG", "data.plain_pickle": "pickle", "data.source": "CSV, JSON lines",
     "evaluate.answers_file": "table", "evaluate.predictions": "predictions",
-    "evaluate.runs.store": "manifest, samples", "evaluate.sample_result": "samples",
+    "evaluate.runs.store": "manifest, samples", "evaluate.runs.index": "samples",
     "jobs.job": "job", "jobs.cases": "PNG", "jobs.outcomes": "job labels",
     "models.domain": "look", "models.llm.capabilities": "corrections",
     "models.vision.detector_onnx": "ONNX",

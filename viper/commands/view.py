@@ -42,8 +42,9 @@ def view(options: ViewOptions, runs: tuple[Path, ...]) -> None:
     Filter by failure, tool, score, kind of query or text, or click into the error diagram. Open a
     sample to see each line of its program beside its result, and to give feedback (as with viper
     learn feedback). With AFTER, a second run over the same samples, the page shows which answers
-    became right or wrong and how programs changed. Only feedback is written, and no model is
-    loaded. Reload the page of an unfinished run to see new samples.
+    became right or wrong and how programs changed. Only feedback is written (and,
+    once, the index of a run of an earlier version), and no model is loaded. Reload the page of an
+    unfinished run to see new samples.
 
     Related: viper export RUN SAMPLE writes the program of a sample as a script, which viper apply
     runs on all pictures of a folder.

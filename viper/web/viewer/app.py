@@ -2,8 +2,8 @@
 
 The grid asks the :class:`~viper.web.viewer.index.ViewerIndex` which results pass a filter, and a
 card shows each with its thumbnail from the :class:`~viper.web.viewer.gallery.RunGallery`. A trace
-page replays the program of one result. The viewer never changes a run; feedback of a visitor is
-stored beside it.
+page replays the program of one result. The viewer never changes a result; feedback of a visitor is
+stored beside the run.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def filters(rows: int, like: Trace) -> None:
         with RunStore.read(Path(folder) / "run") as store, Replayer(Library()) as replayer:
             made: list[ViewerIndex] = []
             took = milliseconds(lambda: made.append(ViewerIndex([store])))
-            print(f"{rows:,} rows read into the table: {took:.0f} ms")
+            print(f"{rows:,} rows, their index opened: {took:.0f} ms")
             access = AccessRules("127.0.0.1", "t", in_path=True)
             shown = (ViewedRun("run", store, RunGallery(store, None)),)
             viewer = Viewer(shown, made[0], replayer, access)

@@ -182,6 +182,17 @@ def test_runs_that_grow_are_compared_on(tmp_path: Path) -> None:
         assert dict(index.facets.changes)["to right"] == 2
 
 
+def test_kinds_that_are_too_many_leave_the_failures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("viper.web.viewer.index._MOST_LABELS", 10)
+    made = [a_row(n, groups={"example": str(n // 3)}) for n in range(60)]
+    with write(tmp_path / "run", [*made, failed_row(99)]) as store:
+        facets = ViewerIndex([store]).facets
+    assert dict(facets.failures) == {"answered": 60, "runtime": 1}
+    assert 0 < len(facets.kinds["example"]) < 10
+
+
 def test_a_text_that_too_many_hold_finds_the_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,7 +28,8 @@ PAGE_ROWS = 24
 # found within a second.
 MOST_WITH_TEXT = 100_000
 
-# Values to filter by, the most frequent ones: a menu of more cannot be read.
+# Values to filter by: all failures, tools and parts, and the most frequent kinds. A menu of more
+# cannot be read.
 _MOST_LABELS = 2_000
 
 # Results whose changes are looked up in one go.
@@ -64,7 +65,7 @@ _TAGGED = (
 _WITH_TEXT = "SELECT rowid FROM texts WHERE texts MATCH ? LIMIT ?"
 _COUNTS = (
     "SELECT kind, CAST(value AS TEXT), CAST(count AS INTEGER) FROM labels "
-    "WHERE kind <> 'text' ORDER BY count DESC LIMIT ?"
+    "WHERE kind <> 'text' ORDER BY kind = 'kind', count DESC LIMIT ?"
 )
 _COMPARED = f"sample, {', '.join(ChangeFacts._fields)}"
 _LAST = "SELECT COALESCE(MAX(sample), 0) FROM facts"

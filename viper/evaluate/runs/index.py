@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
@@ -140,28 +140,28 @@ def verdict_of(result: SampleResult) -> str:
 JUDGED = ", ".join(f"CAST({name} AS {kind})" for name, kind in [*_TYPES.items()][1:19])
 
 
-def judged(lines: Iterable[Sequence[Any]]) -> Iterator[SampleResult]:
-    """Yield what figures need of results, of lines with the columns :data:`JUDGED`.
+def judged_from(line: Sequence[Any]) -> SampleResult:
+    """Read what figures need of a result from a line with the columns :data:`JUDGED`.
 
     Texts, programs and answers are left out. The target is a range of its length.
     """
-    for name, seed, _, score, failure, task, cluster, groups, details, marks, *numbers in lines:
-        length, confidence, seconds, calls, read, written, passes, cost = numbers
-        yield SampleResult(
-            name,
-            seed,
-            float(score),
-            {key: float(value) for key, value in json.loads(details).items()},
-            failure,
-            prediction=Prediction(confidence=confidence),
-            task=task,
-            target=range(length),
-            groups=_texts(groups, dict),
-            cluster=cluster,
-            marks=tuple(_texts(marks, list)),
-            seconds=float(seconds),
-            usage=Usage(int(calls), int(read), int(written), int(passes), cost),
-        )
+    name, seed, _, score, failure, task, cluster, groups, details, marks, *numbers = line
+    length, confidence, seconds, calls, read, written, passes, cost = numbers
+    return SampleResult(
+        name,
+        seed,
+        float(score),
+        {key: float(value) for key, value in json.loads(details).items()},
+        failure,
+        prediction=Prediction(confidence=confidence),
+        task=task,
+        target=range(length),
+        groups=_texts(groups, dict),
+        cluster=cluster,
+        marks=tuple(_texts(marks, list)),
+        seconds=float(seconds),
+        usage=Usage(int(calls), int(read), int(written), int(passes), cost),
+    )
 
 
 # Groups and marks repeat; equal ones are one object in memory.

@@ -306,19 +306,7 @@ class RunStore:
 
     def rows(self, seed: int | None = None) -> Iterator[SampleResult]:
         """Yield the results in the order of the set, for one seed or all. One page is in memory."""
-        last = (-1, 0)
-        while True:
-            page = self.query(
-                f"SELECT {_READ} FROM samples WHERE (position, seed) > (?, ?) "
-                "AND (? IS NULL OR seed = ?) ORDER BY position, seed LIMIT ?",
-                (*last, seed, seed, _PAGE_ROWS),
-            )
-            if not page:
-                return
-            with self._cells():
-                results = [row_from(line) for line in page]
-            yield from results
-            last = (page[-1][ROW_COLUMNS.index("position")], page[-1][ROW_COLUMNS.index("seed")])
+        return self._in_order(f"SELECT position, seed, {_READ} FROM samples", row_from, seed)
 
     def judged(self, seed: int | None = None) -> Iterator[SampleResult]:
         """Yield what figures need of the results, in the order of :meth:`rows`; see there.
@@ -326,16 +314,22 @@ class RunStore:
         A million of them take some seconds. Texts, programs and answers are left out.
         """
         self.catch_up()
-        last, order = (-1, 0), index.order_of("order")
+        query = f"SELECT position, seed, {index.JUDGED} FROM facts"
+        return self._in_order(query, index.judged_from, seed)
+
+    def _in_order(
+        self, select: str, read: Callable[[Sequence[Any]], SampleResult], seed: int | None
+    ) -> Iterator[SampleResult]:
+        last = (-1, 0)
         query = (
-            f"SELECT {index.JUDGED} FROM facts WHERE ({order}) > (?, ?) "
-            f"AND (? IS NULL OR seed = ?) ORDER BY {order} LIMIT ?"
+            f"{select} WHERE (position, seed) > (?, ?) AND (? IS NULL OR seed = ?) "
+            "ORDER BY position, seed LIMIT ?"
         )
-        while lines := self.query(query, (*last, seed, seed, 10 * _PAGE_ROWS)):
+        while lines := self.query(query, (*last, seed, seed, _PAGE_ROWS)):
             with self._cells():
-                results = [*index.judged(lines)]
+                results = [read(line) for _, _, *line in lines]
             yield from results
-            last = lines[-1][2], lines[-1][1]
+            last = lines[-1][:2]
 
     def worst(self, limit: int) -> Iterator[SampleResult]:
         """Yield the results with the lowest scores, failed ones before wrong answers."""

@@ -32,6 +32,9 @@ MOST_WITH_TEXT = 100_000
 # cannot be read.
 _MOST_LABELS = 2_000
 
+# Results that are sorted for a page; of more, the list is read in its order, by its index.
+_MOST_SORTED = 20_000
+
 # Results whose changes are looked up in one go.
 _AT_ONCE = 1_000
 
@@ -59,10 +62,13 @@ CHANGES: Mapping[str, Callable[[ChangeFacts, ChangeFacts], bool]] = {
 
 
 _TAGGED = (
-    "sample IN (SELECT sample FROM tagged WHERE label = "
-    "(SELECT label FROM labels WHERE kind = ? AND value = ?))"
+    "SELECT sample FROM tagged WHERE label = "
+    "(SELECT label FROM labels WHERE kind = ? AND value = ?)"
 )
-_WITH_TEXT = "SELECT rowid FROM texts WHERE texts MATCH ? LIMIT ?"
+_WITH_SCORE = (
+    "SELECT sample FROM facts WHERE (? IS NULL OR score >= ?) AND (? IS NULL OR score <= ?)"
+)
+_WITH_TEXT = "SELECT rowid AS sample FROM texts WHERE texts MATCH ? LIMIT ?"
 _COUNTS = (
     "SELECT kind, CAST(value AS TEXT), CAST(count AS INTEGER) FROM labels "
     "WHERE kind <> 'text' ORDER BY kind = 'kind', count DESC LIMIT ?"
@@ -109,9 +115,9 @@ class RowFilter:
     sort: str = next(iter(SORTS))
     page: int = 0
 
-    def conditions(self) -> tuple[str, list[Any]]:
-        """Return the condition that this sets on ``facts``, and the values that it is bound to."""
-        text, conditions, values = folded(self.text), ["TRUE"], list[Any]()
+    def sets(self) -> tuple[list[str], list[Any]]:
+        """Return queries for the samples that pass each part, and the values that all take."""
+        text = folded(self.text)
         labels = {
             "failure": self.failure,
             "tool": self.tool,
@@ -120,20 +126,15 @@ class RowFilter:
             "kind": "" if self.kind is None else "=".join(self.kind),
             "text": text if len(text) < LETTERS else "",
         }
-        for label in filter(lambda item: item[1], labels.items()):
-            conditions.append(_TAGGED)
-            values += label
+        parts: list[tuple[str, Sequence[Any]]] = []
         if phrase := self.phrase():
-            conditions.append(f"sample IN ({_WITH_TEXT})")
-            values += [phrase, MOST_WITH_TEXT]
+            parts.append((_WITH_TEXT, (phrase, MOST_WITH_TEXT)))
         if self.change in CHANGES:
-            conditions.append("sample IN (SELECT sample FROM temp.changed WHERE change = ?)")
-            values.append(self.change)
-        for condition, bound in (("score >= ?", self.low), ("score <= ?", self.high)):
-            if bound is not None:
-                conditions.append(condition)
-                values.append(bound)
-        return " AND ".join(conditions), values
+            parts.append(("SELECT sample FROM temp.changed WHERE change = ?", (self.change,)))
+        parts += [(_TAGGED, label) for label in labels.items() if label[1]]
+        if (self.low, self.high) != (None, None):
+            parts.append((_WITH_SCORE, (self.low, self.low, self.high, self.high)))
+        return [query for query, _ in parts], [value for _, bound in parts for value in bound]
 
     def phrase(self) -> str:
         """Return the text as the index of texts takes it; empty for one that is too short."""
@@ -214,12 +215,21 @@ class ViewerIndex:
         """Return a page of the results that pass the filter."""
         if len(self._stores) == 1:
             row_filter = replace(row_filter, change="")
-        store, (condition, values) = self._stores[0], row_filter.conditions()
-        where = f"FROM facts WHERE {condition}"
-        ((total,),) = store.query(f"SELECT COUNT(*) {where}", values)
-        order = f"ORDER BY {order_of(row_filter.sort)} LIMIT ? OFFSET ?"
+        store, (sets, values) = self._stores[0], row_filter.sets()
+        # A set that holds a good part of the run is looked up in the order of the list, which
+        # ends with the page; + keeps SQLite from sorting the whole set instead.
+        among = [f"sample IN ({each})" for each in sets]
+        start = f"SELECT COUNT(*) FROM ({sets[0]})" if sets else "SELECT COUNT(*) FROM facts"
+        where = " AND ".join(["TRUE", *among[1:]])
+        ((total,),) = store.query(f"{start} WHERE {where}", values)
+        sign = "+" if total > _MOST_SORTED else ""
+        where = " AND ".join(["TRUE", *(sign + each for each in among)])
         bounds = (PAGE_ROWS, max(0, row_filter.page) * PAGE_ROWS)
-        keys = store.query(f"SELECT sample_id, seed {where} {order}", (*values, *bounds))
+        keys = store.query(
+            f"SELECT sample_id, seed FROM facts WHERE {where} "
+            f"ORDER BY {order_of(row_filter.sort)} LIMIT ? OFFSET ?",
+            (*values, *bounds),
+        )
         is_cut = False
         if phrase := row_filter.phrase():
             count = f"SELECT COUNT(*) FROM ({_WITH_TEXT})"

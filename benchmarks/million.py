@@ -219,8 +219,8 @@ def resume(run: Path) -> None:
     with RunStore.resume(run, manifest(rows)) as store:
         report_line("  opened", time.perf_counter() - STARTED)
         running, stored = RunProgress(rows), store.done()
-        for result in store.judged():
-            running.add(result)
+        for totals in store.totals():
+            running.count(*totals)
         report_line("  counted", time.perf_counter() - STARTED)
         assert all((f"sample-{number:07d}", 0) in stored for number in range(rows))
 

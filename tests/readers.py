@@ -136,7 +136,7 @@ def _run(name: str) -> Callable[[Path], Any]:
             (run / rest).unlink(missing_ok=True)
         with RunStore.read(run) as store:
             list(store.rows())
-            list(store.judged())
+            store.results()
             index = ViewerIndex([store])
             index.find(RowFilter(text="cube"))
             assert index.facets.rows >= 0

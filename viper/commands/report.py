@@ -25,7 +25,7 @@ from viper.escape import for_terminal
 from viper.evaluate.predictions import predictions_text
 from viper.evaluate.reports import tables
 from viper.evaluate.reports.comparison import Comparison, ScoreChange, compare
-from viper.evaluate.reports.error_diagram import error_diagram
+from viper.evaluate.reports.error_diagram import diagram_of
 from viper.evaluate.reports.page import MOST_SAMPLES, errors_page, report_page
 from viper.evaluate.reports.report import report as report_of
 from viper.evaluate.runs.manifest import Manifest
@@ -115,7 +115,7 @@ def report(options: ReportOptions, runs: tuple[Path, ...]) -> None:
             )
         for run in runs:
             with read_run(run) as store:
-                errors = {"errors": error_diagram(store.judged()).to_json()}
+                errors = {"errors": diagram_of(store.parts()).to_json()}
                 reports.append(tables.NamedReport(str(run), errors))
         text = errors_page(reports) if options.html else tables.rendered_errors(reports, form)
         _deliver(text, options.out)

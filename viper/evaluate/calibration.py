@@ -14,7 +14,7 @@ import numpy as np
 
 from viper.agreement import is_correct
 from viper.errors import UsageError
-from viper.evaluate.intervals import Estimate, Floats, Ints, cluster_numbers, share
+from viper.evaluate.intervals import Estimate, Floats, Ints, Values, cluster_numbers, share
 from viper.evaluate.runs.store import RunStore
 from viper.strategies.confidence import UNCALIBRATED, Confidence, features, kind_of, probability
 
@@ -175,7 +175,7 @@ _RESAMPLES = 200
 COVERAGES = (0.5, 0.7, 0.8, 0.9, 1.0)
 
 
-def risk_coverage(confidence: Sequence[float], right: Iterable[bool]) -> RiskCoverage:
+def risk_coverage(confidence: Values, right: Iterable[bool]) -> RiskCoverage:
     """Measure the confidence of answers; intervals are of a bootstrap over answers.
 
     Args:

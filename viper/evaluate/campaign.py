@@ -101,12 +101,19 @@ class RunProgress:
 
     def add(self, result: SampleResult) -> None:
         """Count one result."""
-        self.done += 1
-        self.score += result.score
-        self.cost_usd += result.usage.cost_usd or 0.0
-        self.llm_calls += result.usage.llm_calls
-        if result.failure is not None:
-            self.failures[result.failure] += 1
+        usage = result.usage
+        self.count(result.failure, 1, result.score, usage.cost_usd or 0.0, usage.llm_calls)
+
+    def count(
+        self, failure: str | None, number: int, score: float, cost_usd: float, llm_calls: int
+    ) -> None:
+        """Count results of one failure, or of none, by their sums."""
+        self.done += number
+        self.score += score
+        self.cost_usd += cost_usd
+        self.llm_calls += llm_calls
+        if failure is not None:
+            self.failures[failure] += number
 
 
 @dataclass(frozen=True)
@@ -160,8 +167,12 @@ def run(
         StoreError: a row cannot be stored, as on a full disk.
     """
     running = RunProgress(len(todo))
-    for result in store.judged() if isinstance(store, RunStore) else store.rows():
-        running.add(result)
+    if isinstance(store, RunStore):
+        for totals in store.totals():
+            running.count(*totals)
+    else:
+        for result in store.rows():
+            running.add(result)
     stop, exhausted = stop or threading.Event(), threading.Event()
     stored, begun, counting = store.done(), 0, threading.Condition()
     upcoming = deque(item for item in todo if item.key not in stored)

@@ -97,7 +97,12 @@ def part_of(result: SampleResult) -> str:
 
 def is_fallback(result: SampleResult) -> bool:
     """Return whether a fallback answered after the strategy had failed."""
-    return any(mark.startswith(f"{FALLBACK}:") for mark in result.marks)
+    return has_fallback(result.marks)
+
+
+def has_fallback(marks: Iterable[str]) -> bool:
+    """Return whether one of the marks of a result tells of a fallback."""
+    return any(mark.startswith(f"{FALLBACK}:") for mark in marks)
 
 
 def _share(seeds: Iterable[Counter[str]], parts: Sequence[str]) -> Estimate:

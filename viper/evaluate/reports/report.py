@@ -6,10 +6,9 @@ may differ between two equal runs (clocks, workers, cache hits) stands there.
 
 from __future__ import annotations
 
-from array import array
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,8 @@ from viper.agreement import is_correct
 from viper.evaluate.calibration import risk_coverage
 from viper.evaluate.intervals import Estimate, mean_of_estimates, over_seeds, proportion
 from viper.evaluate.metrics import Figures, Metric, metric
-from viper.evaluate.metrics.figures import Results
-from viper.evaluate.reports.error_diagram import diagram_of, is_fallback, part_of, share_json
+from viper.evaluate.metrics.figures import Column, Results
+from viper.evaluate.reports.error_diagram import diagram_of, has_fallback, is_fallback, share_json
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
 from viper.storage.json_lines import plain
@@ -54,8 +53,8 @@ def report(store: RunStore, judge: Metric | None = None) -> dict[str, Any]:
     """
     manifest, manifest_json = store.manifest, store.manifest.to_json()
     judge = judge or metric(manifest.metric)
-    tally = Tally.of(store.judged())
-    by_seed = _figures_by_seed(store, judge)
+    results = store.results()
+    by_seed = _figures_by_seed(store, results, judge)
     figures = list(by_seed.values())
     headlines = [part.overall[part.headline].value for part in figures]
     spread = over_seeds(headlines)
@@ -70,19 +69,19 @@ def report(store: RunStore, judge: Metric | None = None) -> dict[str, Any]:
             "fingerprint": manifest.fingerprint,
         },
         "metric": manifest.metric,
-        "n": tally.n,
+        "n": len(results),
         "expected": expected,
-        "complete": tally.n == expected,
+        "complete": len(results) == expected,
         "headline": figures[0].headline,
         "figures": _over_seeds([part.overall for part in figures]),
         "groups": {
             kind: _over_seeds([part.groups.get(kind, {}) for part in figures]) for kind in kinds
         },
-        "errors": diagram_of(tally.parts).to_json(),
-        "failures": _kinds(tally.failures, tally.n),
-        "marks": _kinds(tally.marks, tally.n),
-        "confidence": tally.confidence_json(),
-        "fallbacks": _fallbacks(store, judge, tally, list(by_seed)),
+        "errors": diagram_of(store.parts()).to_json(),
+        "failures": _kinds(store, results, "failure", lambda failure: (failure,)),
+        "marks": _kinds(store, results, "marks", lambda marks: marks),
+        "confidence": _confidence(results),
+        "fallbacks": _fallbacks(store, results, judge, list(by_seed)),
         "seeds": {
             "values": dict(zip(map(str, by_seed), headlines, strict=True)),
             "mean": spread.mean,
@@ -93,8 +92,8 @@ def report(store: RunStore, judge: Metric | None = None) -> dict[str, Any]:
             "sessions": store.sessions(),
             "execution": manifest_json["execution"],
             "pace": store.pace(),
-            "sample_seconds": tally.seconds_json(),
-            "usage": tally.usage_json(),
+            "sample_seconds": _seconds(results),
+            "usage": _usage(results),
         },
     }
     values["notes"] = _notes(values)
@@ -108,26 +107,40 @@ def headline_of(store: RunStore) -> tuple[str, dict[str, Any]]:
         UnknownNameError: the metric is not installed.
         StoreError: the store cannot be read.
     """
-    figures = list(_figures_by_seed(store, metric(store.manifest.metric)).values())
+    judge = metric(store.manifest.metric)
+    figures = list(_figures_by_seed(store, store.results(), judge).values())
     name = figures[0].headline
     return name, _over_seeds([part.overall for part in figures])[name]
 
 
-def _figures_by_seed(store: RunStore, judge: Metric) -> dict[int, Figures]:
+def _figures_by_seed(store: RunStore, results: Results, judge: Metric) -> dict[int, Figures]:
     """Return the figures of each seed that has answers; of all seeds if none has."""
-    by_seed = {seed: judge.figures(_columns(store, seed)) for seed in store.manifest.seeds}
+    seeds = store.manifest.seeds
+    by_seed = {seed: judge.figures(_of_seed(store, results, seed)) for seed in seeds}
     return {seed: part for seed, part in by_seed.items() if part.n} or by_seed
 
 
-def _columns(store: RunStore, seed: int, change: Any = iter) -> Results:
-    return Results.of(change(store.judged(seed)), lambda: change(store.rows(seed)))
+def _of_seed(store: RunStore, results: Results, seed: int) -> Results:
+    part = results.select(results.numbers["seed"] == seed)
+    return replace(part, rows=lambda: store.rows(seed))
 
 
-def _failing(results: Iterable[SampleResult]) -> Iterator[SampleResult]:
-    """Yield the results, those of a fallback as failed ones."""
-    failed: dict[str, Any] = {"score": 0.0, "details": {}, "prediction": None}
-    for result in results:
-        yield replace(result, **failed, failure="fallback") if is_fallback(result) else result
+def _failing(results: Results) -> Results:
+    """Return the results with those of a fallback as failed ones."""
+
+    def rows() -> Iterator[SampleResult]:
+        failed: dict[str, Any] = {"score": 0.0, "details": {}, "prediction": None}
+        for row in results:
+            yield replace(row, **failed, failure="fallback") if is_fallback(row) else row
+
+    fallback, failure = results.where("marks", has_fallback), results.columns["failure"]
+    kinds = Column([*failure.values, "fallback"], failure.codes.copy())
+    kinds.codes[fallback] = len(failure.values)
+    numbers = {
+        name: np.where(fallback, 0.0, values) if name == "score" else values
+        for name, values in results.numbers.items()
+    }
+    return Results(numbers, {**results.columns, "failure": kinds}, rows)
 
 
 def _over_seeds(parts: Sequence[Mapping[str, Estimate]]) -> dict[str, Any]:
@@ -140,18 +153,33 @@ def _over_seeds(parts: Sequence[Mapping[str, Estimate]]) -> dict[str, Any]:
     return figures
 
 
+def _confidence(results: Results) -> dict[str, Any] | None:
+    """Return how well the confidence of answers tells right from wrong; None if none has one."""
+    known = ~np.isnan(results.numbers["confidence"])
+    if not known.any():
+        return None
+    right = map(is_correct, results.numbers["score"][known].tolist())
+    measured = risk_coverage(results.numbers["confidence"][known], right)
+    return {
+        "n": int(known.sum()),
+        "calibration_error": vars(measured.calibration_error),
+        "area": vars(measured.area),
+        "risk_at": {name: vars(risk) for name, risk in measured.at.items()},
+        "steps": measured.steps,
+    }
+
+
 def _fallbacks(
-    store: RunStore, judge: Metric, tally: Tally, seeds: Sequence[int]
+    store: RunStore, results: Results, judge: Metric, seeds: Sequence[int]
 ) -> dict[str, Any] | None:
     """Return the figures if each answer of a fallback counts as failed."""
-    if not tally.not_own:
+    answers = int(results.where("marks", has_fallback).sum())
+    if not answers:
         return None
-    parts = []
-    for seed in seeds:
-        parts.append(judge.figures(_columns(store, seed, _failing)).overall)
+    parts = [judge.figures(_failing(_of_seed(store, results, seed))).overall for seed in seeds]
     return {
-        "answers": tally.not_own,
-        "share": tally.not_own / tally.n,
+        "answers": answers,
+        "share": answers / len(results),
         "figures_without": _over_seeds(parts),
     }
 
@@ -183,103 +211,47 @@ def _notes(report: Mapping[str, Any]) -> list[str]:
 _USAGE = ("llm_calls", "prompt_tokens", "completion_tokens", "model_calls")
 
 
-@dataclass
-class _Kind:
-    """Number of results of a kind, and the ids of the first ones."""
+def _kinds(
+    store: RunStore, results: Results, column: str, kinds_of: Callable[[Any], Sequence[Any]]
+) -> dict[str, Any]:
+    """Return count, share with its interval, and examples of each kind, the most frequent first."""
+    kinds, values = Counter[Any](), {}
+    for value, count in results.columns[column].counts().items():
+        for kind in kinds_of(value):
+            kinds[kind] += count
+    del kinds[None]
+    distinct = results.columns[column].values
+    for kind, count in sorted(kinds.items(), key=lambda item: (-item[1], item[0])):
+        of_kind = results.columns[column].of([kind in kinds_of(value) for value in distinct])
+        places = np.unique(results.numbers["position"][of_kind])[:_EXAMPLES].tolist()
+        query = "SELECT sample_id FROM facts WHERE position = ? LIMIT 1"
+        examples = [store.query(query, (place,))[0][0] for place in places]
+        share = share_json(proportion(count, len(results)))
+        values[kind] = {"count": count, **share, "examples": examples}
+    return values
 
-    count: int = 0
-    examples: dict[str, None] = field(default_factory=dict)
 
-    def add(self, sample_id: str) -> None:
-        self.count += 1
-        if len(self.examples) < _EXAMPLES:
-            self.examples[sample_id] = None
-
-
-def _kinds(kinds: Mapping[str, _Kind], n: int) -> dict[str, Any]:
-    """Return count, share of ``n`` with its interval, and examples; the most frequent first."""
+def _usage(results: Results) -> dict[str, Any]:
+    """Return totals, and how many results have no cost. The cost is None if none is known."""
+    costs = results.numbers["cost_usd"]
+    unknown = int(np.isnan(costs).sum())
+    total = np.cumsum(np.nan_to_num(costs))  # in order, so that equal runs have equal sums
     return {
-        name: {
-            "count": kind.count,
-            **share_json(proportion(kind.count, n)),
-            "examples": [*kind.examples],
-        }
-        for name, kind in sorted(kinds.items(), key=lambda item: (-item[1].count, item[0]))
+        **{name: int(results.numbers[name].sum()) for name in _USAGE},
+        "cost_usd": round(float(total[-1]), 6) if unknown < len(results) else None,
+        "samples_without_cost": unknown,
     }
 
 
-@dataclass
-class Tally:
-    """Counts over the results of a run.
-
-    Attributes:
-        parts: number of answers in each part of the error diagram, by seed.
-        confidence, right: of the answers with a confidence.
-    """
-
-    n: int = 0
-    failures: defaultdict[str, _Kind] = field(default_factory=lambda: defaultdict(_Kind))
-    marks: defaultdict[str, _Kind] = field(default_factory=lambda: defaultdict(_Kind))
-    parts: dict[int, Counter[str]] = field(default_factory=dict)
-    not_own: int = 0
-    confidence: array[float] = field(default_factory=lambda: array("d"))
-    right: bytearray = field(default_factory=bytearray)
-    seconds: array[float] = field(default_factory=lambda: array("d"))
-    usage: Counter[str] = field(default_factory=Counter)
-    cost_usd: float = 0.0
-    without_cost: int = 0
-
-    @classmethod
-    def of(cls, results: Iterable[SampleResult]) -> Tally:
-        tally = cls()
-        for result in results:
-            tally.n += 1
-            if result.failure is not None:
-                tally.failures[result.failure].add(result.sample_id)
-            for mark in result.marks:
-                tally.marks[mark].add(result.sample_id)
-            tally.parts.setdefault(result.seed, Counter())[part_of(result)] += 1
-            tally.not_own += is_fallback(result)
-            if result.prediction is not None and result.prediction.confidence is not None:
-                tally.confidence.append(result.prediction.confidence)
-                tally.right.append(is_correct(result.score))
-            tally.seconds.append(result.seconds)
-            for name in _USAGE:
-                tally.usage[name] += getattr(result.usage, name)
-            tally.without_cost += result.usage.cost_usd is None
-            tally.cost_usd += result.usage.cost_usd or 0.0
-        return tally
-
-    def confidence_json(self) -> dict[str, Any] | None:
-        """Return how well confidence tells right from wrong; None if no answer has one."""
-        if not self.confidence:
-            return None
-        measured = risk_coverage(self.confidence, map(bool, self.right))
-        return {
-            "n": len(self.confidence),
-            "calibration_error": vars(measured.calibration_error),
-            "area": vars(measured.area),
-            "risk_at": {name: vars(risk) for name, risk in measured.at.items()},
-            "steps": measured.steps,
-        }
-
-    def usage_json(self) -> dict[str, Any]:
-        """Return totals, and how many results have no cost. The cost is None if none is known."""
-        return {
-            **{name: self.usage[name] for name in _USAGE},
-            "cost_usd": round(self.cost_usd, 6) if self.without_cost < self.n else None,
-            "samples_without_cost": self.without_cost,
-        }
-
-    def seconds_json(self) -> Mapping[str, float]:
-        """Return the seconds per sample, waiting for shared models included."""
-        if not self.n:
-            return {}
-        values = np.array(self.seconds)
-        median, late = np.percentile(values, [50, 95])
-        return {
-            "sum": float(values.sum()),
-            "median": float(median),
-            "p95": float(late),
-            "longest": float(values.max()),
-        }
+def _seconds(results: Results) -> Mapping[str, float]:
+    """Return the seconds per sample, waiting for shared models included."""
+    values = results.numbers["seconds"]
+    if not len(values):
+        return {}
+    median, late = np.percentile(values, [50, 95])
+    return {
+        "sum": float(values.sum()),
+        "median": float(median),
+        "p95": float(late),
+        "longest": float(values.max()),
+    }

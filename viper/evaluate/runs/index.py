@@ -9,15 +9,21 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
-from functools import lru_cache
+from array import array
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
+from math import nan
 from typing import Any
 
+import numpy as np
+
 from viper.agreement import is_correct
+from viper.evaluate.intervals import Floats
+from viper.evaluate.metrics.figures import Column, Results
 from viper.evaluate.reports.error_diagram import part_of
 from viper.evaluate.reports.tables import answer_words, target_words
-from viper.evaluate.sample_result import ROW_COLUMNS, Prediction, SampleResult, row_from
+from viper.evaluate.sample_result import ROW_COLUMNS, SampleResult, row_from
 from viper.schema import Usage
 
 VERDICTS = ("wrong", "doubtful", "right")
@@ -37,7 +43,7 @@ _FACTS = """sample INTEGER PRIMARY KEY, sample_id TEXT NOT NULL, seed INTEGER NO
     prompt_tokens INTEGER NOT NULL, completion_tokens INTEGER NOT NULL,
     model_calls INTEGER NOT NULL, cost_usd REAL, tokens INTEGER NOT NULL,
     verdict INTEGER NOT NULL, answer INTEGER NOT NULL, program INTEGER NOT NULL"""
-_TYPES = dict(column.split()[:2] for column in _FACTS.split(","))
+_NAMES = [column.split()[0].strip('"') for column in _FACTS.split(",")]
 
 # Orders of lists by name, each with an index; equal ones stay in the order of the data set. The
 # viewer opens with the first.
@@ -76,7 +82,7 @@ def tables(schema: str = "") -> tuple[str, ...]:
 # Columns of ``samples`` that :func:`add` takes.
 READ = ", ".join(f'"{name}"' for name in (*ROW_COLUMNS, "tools"))
 
-_ADD = f"INSERT INTO facts VALUES ({', '.join('?' * len(_TYPES))})"
+_ADD = f"INSERT INTO facts VALUES ({', '.join('?' * len(_NAMES))})"
 _COUNT = (
     "INSERT INTO labels (kind, value, count) VALUES (?, ?, 1) "
     "ON CONFLICT (kind, value) DO UPDATE SET count = count + 1"
@@ -103,7 +109,7 @@ def add(connection: sqlite3.Connection, sample: int, line: Sequence[Any]) -> Non
         "program": _hash(str(result.program)),
         "tokens": usage.prompt_tokens + usage.completion_tokens,
     }
-    connection.execute(_ADD, [facts[name.strip('"')] for name in _TYPES])
+    connection.execute(_ADD, [facts[name] for name in _NAMES])
     labels = {
         ("failure", result.failure or ANSWERED),
         ("part", part_of(result)),
@@ -137,38 +143,46 @@ def verdict_of(result: SampleResult) -> str:
     return "doubtful" if any(mark.startswith("warning:") for mark in result.marks) else "right"
 
 
-JUDGED = ", ".join(f"CAST({name} AS {kind})" for name, kind in [*_TYPES.items()][1:19])
+_USAGE = tuple(Usage.__dataclass_fields__)
+_NUMBERS = ("position", "seed", "score", "target", "confidence", "seconds", *_USAGE)
+_TEXTS = ("failure", "task", "cluster", "groups", "marks", "details")
+
+# Columns of ``facts`` that :func:`results_of` takes.
+COUNTED = ", ".join(
+    [f"CAST({name} AS REAL)" for name in _NUMBERS] + [f'CAST("{name}" AS TEXT)' for name in _TEXTS]
+)
 
 
-def judged_from(line: Sequence[Any]) -> SampleResult:
-    """Read what figures need of a result from a line with the columns :data:`JUDGED`.
+def results_of(
+    pages: Iterable[Sequence[Sequence[Any]]], rows: Callable[[], Iterable[SampleResult]]
+) -> Results:
+    """Return the columns of a run, of pages with the columns :data:`COUNTED`.
 
-    Texts, programs and answers are left out. The target is a range of its length.
+    Beside what metrics count, these have all numbers of ``facts``, NaN for none, and the column
+    ``marks``.
+
+    Raises:
+        ValueError, TypeError, AttributeError: other values than :func:`add` writes.
     """
-    name, seed, _, score, failure, task, cluster, groups, details, marks, *numbers = line
-    length, confidence, seconds, calls, read, written, passes, cost = numbers
-    return SampleResult(
-        name,
-        seed,
-        float(score),
-        {key: float(value) for key, value in json.loads(details).items()},
-        failure,
-        prediction=Prediction(confidence=confidence),
-        task=task,
-        target=range(length),
-        groups=_texts(groups, dict),
-        cluster=cluster,
-        marks=tuple(_texts(marks, list)),
-        seconds=float(seconds),
-        usage=Usage(int(calls), int(read), int(written), int(passes), cost),
-    )
-
-
-# Groups and marks repeat; equal ones are one object in memory.
-@lru_cache(1_000)
-def _texts(text: str, kind: type) -> Any:
-    values = json.loads(text)
-    each = [*values.values()] if isinstance(values, dict) else values
-    if not isinstance(values, kind) or not all(isinstance(value, str) for value in each):
-        raise ValueError("no texts")
-    return values
+    numbers: dict[str, array[float]] = {name: array("d") for name in _NUMBERS}
+    known: dict[str, dict[Any, int]] = {name: {} for name in _TEXTS}
+    codes = {name: array("i") for name in _TEXTS}
+    for lines in pages:
+        cells = dict(zip((*_NUMBERS, *_TEXTS), zip(*lines, strict=True), strict=True))
+        for name, column in numbers.items():
+            column.extend(nan if number is None else number for number in cells[name])
+        for name, places in known.items():
+            codes[name].extend([places.setdefault(text, len(places)) for text in cells[name]])
+    columns = {name: Column([*known[name]], np.array(codes[name])) for name in _TEXTS}
+    texts = columns.pop("details")
+    details: defaultdict[str, Floats] = defaultdict(lambda: np.full(len(texts.values), nan))
+    for place, text in enumerate(texts.values):
+        for name, number in json.loads(text).items():
+            details[f"details.{name}"][place] = float(number)
+    groups = [json.loads(text).items() for text in columns["groups"].values]
+    values = [tuple((name, str(value)) for name, value in each) for each in groups]
+    columns["groups"] = Column(values, columns["groups"].codes)
+    marks = [tuple(map(str, json.loads(text))) for text in columns["marks"].values]
+    columns["marks"] = Column(marks, columns["marks"].codes)
+    spread = {name: values[texts.codes] for name, values in details.items()}
+    return Results({name: np.array(numbers[name]) for name in numbers} | spread, columns, rows)

@@ -13,6 +13,7 @@ import json
 import os
 import sqlite3
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
@@ -23,6 +24,7 @@ from typing import Any
 from viper.data.registry import choose, samples_by_id
 from viper.data.sample import DatasetSpec, MediaFiles, Sample
 from viper.errors import StoreError, UsageError
+from viper.evaluate.metrics.figures import Results
 from viper.evaluate.runs import index
 from viper.evaluate.runs.manifest import Manifest, differences, samples_hash
 from viper.evaluate.sample_result import (
@@ -87,6 +89,10 @@ _HAS_OWN = "SELECT 1 FROM sqlite_temp_master WHERE name = 'facts'"
 _NOT_INDEXED = (
     f"SELECT rowid, {index.READ} FROM samples "
     "WHERE rowid > (SELECT COALESCE(MAX(sample), 0) FROM facts) ORDER BY rowid LIMIT ?"
+)
+_PARTS = (
+    "SELECT seed, value, COUNT(*) FROM labels JOIN tagged USING (label) JOIN facts USING (sample) "
+    "WHERE kind = 'part' GROUP BY seed, value ORDER BY MIN(position), seed"
 )
 _FROM_ONE = "FROM samples WHERE sample_id = ? AND seed = ?"
 
@@ -306,29 +312,42 @@ class RunStore:
 
     def rows(self, seed: int | None = None) -> Iterator[SampleResult]:
         """Yield the results in the order of the set, for one seed or all. One page is in memory."""
-        return self._in_order(f"SELECT position, seed, {_READ} FROM samples", row_from, seed)
+        select = f"SELECT position, seed, {_READ} FROM samples"
+        for lines in self._pages(select, _PAGE_ROWS, seed):
+            with self._cells():
+                results = [row_from(line[2:]) for line in lines]
+            yield from results
 
-    def judged(self, seed: int | None = None) -> Iterator[SampleResult]:
-        """Yield what figures need of the results, in the order of :meth:`rows`; see there.
-
-        A million of them take some seconds. Texts, programs and answers are left out.
-        """
+    def results(self) -> Results:
+        """Return the columns of all results in the order of the set; iterating reads whole rows."""
         self.catch_up()
-        query = f"SELECT position, seed, {index.JUDGED} FROM facts"
-        return self._in_order(query, index.judged_from, seed)
+        pages = self._pages(f"SELECT {index.COUNTED} FROM facts", 10 * _PAGE_ROWS)
+        with self._cells():
+            return index.results_of(pages, self.rows)
 
-    def _in_order(
-        self, select: str, read: Callable[[Sequence[Any]], SampleResult], seed: int | None
-    ) -> Iterator[SampleResult]:
+    def totals(self) -> list[tuple[str | None, int, float, float, int]]:
+        """Return number, scores, cost and requests of the results of each failure, or of none."""
+        self.catch_up()
+        sums = "COUNT(*), SUM(score), TOTAL(cost_usd), SUM(llm_calls)"
+        return self.query(f"SELECT failure, {sums} FROM facts GROUP BY failure")
+
+    def parts(self) -> dict[int, Counter[str]]:
+        """Count the results in each part of the error diagram, by seed, the first one first."""
+        self.catch_up()
+        by_seed: dict[int, Counter[str]] = {}
+        for seed, part, count in self.query(_PARTS):
+            by_seed.setdefault(seed, Counter())[part] = count
+        return by_seed
+
+    def _pages(self, select: str, size: int, seed: int | None = None) -> Iterator[list[Any]]:
+        """Yield lines in the order of the set; their first columns are position and seed."""
         last = (-1, 0)
         query = (
             f"{select} WHERE (position, seed) > (?, ?) AND (? IS NULL OR seed = ?) "
             "ORDER BY position, seed LIMIT ?"
         )
-        while lines := self.query(query, (*last, seed, seed, _PAGE_ROWS)):
-            with self._cells():
-                results = [read(line) for _, _, *line in lines]
-            yield from results
+        while lines := self.query(query, (*last, seed, seed, size)):
+            yield lines
             last = lines[-1][:2]
 
     def worst(self, limit: int) -> Iterator[SampleResult]:

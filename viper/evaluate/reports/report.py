@@ -121,7 +121,8 @@ def _figures_by_seed(store: RunStore, results: Results, judge: Metric) -> dict[i
 
 
 def _of_seed(store: RunStore, results: Results, seed: int) -> Results:
-    part = results.select(results.numbers["seed"] == seed)
+    is_own = results.numbers["seed"] == seed
+    part = results if is_own.all() else results.select(is_own)
     return replace(part, rows=lambda: store.rows(seed))
 
 

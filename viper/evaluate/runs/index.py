@@ -173,7 +173,7 @@ def results_of(
             column.extend(nan if number is None else number for number in cells[name])
         for name, places in known.items():
             codes[name].extend([places.setdefault(text, len(places)) for text in cells[name]])
-    columns = {name: Column([*known[name]], np.array(codes[name])) for name in _TEXTS}
+    columns = {name: Column([*known[name]], _shared(codes[name])) for name in _TEXTS}
     texts = columns.pop("details")
     details: defaultdict[str, Floats] = defaultdict(lambda: np.full(len(texts.values), nan))
     for place, text in enumerate(texts.values):
@@ -185,4 +185,8 @@ def results_of(
     marks = [tuple(map(str, json.loads(text))) for text in columns["marks"].values]
     columns["marks"] = Column(marks, columns["marks"].codes)
     spread = {name: values[texts.codes] for name, values in details.items()}
-    return Results({name: np.array(numbers[name]) for name in numbers} | spread, columns, rows)
+    return Results({name: _shared(numbers[name]) for name in numbers} | spread, columns, rows)
+
+
+def _shared(values: array[Any]) -> Any:
+    return np.frombuffer(values, values.typecode) if values else np.array(values)

@@ -218,10 +218,11 @@ def resume(run: Path) -> None:
         rows = store.manifest.set.samples
     with RunStore.resume(run, manifest(rows)) as store:
         report_line("  opened", time.perf_counter() - STARTED)
-        running, stored = RunProgress(rows), store.done()
+        running = RunProgress(rows)
         for totals in store.totals():
             running.count(*totals)
         report_line("  counted", time.perf_counter() - STARTED)
+        stored = set(store.done())
         assert all((f"sample-{number:07d}", 0) in stored for number in range(rows))
 
 

@@ -144,7 +144,7 @@ def test_an_exception_stops_the_engine_and_keeps_what_is_stored(
 
 
 def test_a_full_disk_ends_the_run_and_is_gone_on_from(store: RunStore) -> None:
-    store._connection.execute("PRAGMA max_page_count = 14")
+    store._connection.execute("PRAGMA max_page_count = 44")
     big = [Item(n, a_sample(n, text="x" * 900), 0) for n in range(60)]
 
     class Wordy(InTurn):

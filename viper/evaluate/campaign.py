@@ -174,8 +174,9 @@ def run(
         for result in store.rows():
             running.add(result)
     stop, exhausted = stop or threading.Event(), threading.Event()
-    stored, begun, counting = store.done(), 0, threading.Condition()
+    begun, counting, stored = 0, threading.Condition(), set(store.done())
     upcoming = deque(item for item in todo if item.key not in stored)
+    stored.clear()  # of a large run some hundred megabytes
     driver = threading.get_ident()
 
     def feed() -> Iterator[Item]:

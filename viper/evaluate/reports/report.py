@@ -19,6 +19,7 @@ from viper.evaluate.intervals import Estimate, mean_of_estimates, over_seeds, pr
 from viper.evaluate.metrics import Figures, Metric, metric
 from viper.evaluate.metrics.figures import Column, Results
 from viper.evaluate.reports.error_diagram import diagram_of, has_fallback, is_fallback, share_json
+from viper.evaluate.runs.index import FIGURES
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
 from viper.storage.json_lines import plain
@@ -108,7 +109,7 @@ def headline_of(store: RunStore) -> tuple[str, dict[str, Any]]:
         StoreError: the store cannot be read.
     """
     judge = metric(store.manifest.metric)
-    figures = list(_figures_by_seed(store, store.results(), judge).values())
+    figures = list(_figures_by_seed(store, store.results(FIGURES), judge).values())
     name = figures[0].headline
     return name, _over_seeds([part.overall for part in figures])[name]
 

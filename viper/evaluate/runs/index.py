@@ -143,32 +143,35 @@ def verdict_of(result: SampleResult) -> str:
     return "doubtful" if any(mark.startswith("warning:") for mark in result.marks) else "right"
 
 
-_USAGE = tuple(Usage.__dataclass_fields__)
-_NUMBERS = ("position", "seed", "score", "target", "confidence", "seconds", *_USAGE)
+# Columns of ``facts`` that :func:`results_of` reads: those that figures need, and all.
+FIGURES = ("position", "seed", "score", "target")
+NUMBERS = (*FIGURES, "confidence", "seconds", *Usage.__dataclass_fields__)
 _TEXTS = ("failure", "task", "cluster", "groups", "marks", "details")
 
-# Columns of ``facts`` that :func:`results_of` takes.
-COUNTED = ", ".join(
-    [f"CAST({name} AS REAL)" for name in _NUMBERS] + [f'CAST("{name}" AS TEXT)' for name in _TEXTS]
-)
+
+def columns_of(numbers: Sequence[str]) -> str:
+    """Return the columns of a query for :func:`results_of`."""
+    casts = [f"CAST({name} AS REAL)" for name in numbers]
+    return ", ".join([*casts, *(f'CAST("{name}" AS TEXT)' for name in _TEXTS)])
 
 
 def results_of(
-    pages: Iterable[Sequence[Sequence[Any]]], rows: Callable[[], Iterable[SampleResult]]
+    pages: Iterable[Sequence[Sequence[Any]]],
+    names: Sequence[str],
+    rows: Callable[[], Iterable[SampleResult]],
 ) -> Results:
-    """Return the columns of a run, of pages with the columns :data:`COUNTED`.
+    """Return the columns of a run, of pages with the columns :func:`columns_of`.
 
-    Beside what metrics count, these have all numbers of ``facts``, NaN for none, and the column
-    ``marks``.
+    Beside what metrics count, these have the numbers of ``names``, NaN for none, and ``marks``.
 
     Raises:
         ValueError, TypeError, AttributeError: other values than :func:`add` writes.
     """
-    numbers: dict[str, array[float]] = {name: array("d") for name in _NUMBERS}
+    numbers: dict[str, array[float]] = {name: array("d") for name in names}
     known: dict[str, dict[Any, int]] = {name: {} for name in _TEXTS}
     codes = {name: array("i") for name in _TEXTS}
     for lines in pages:
-        cells = dict(zip((*_NUMBERS, *_TEXTS), zip(*lines, strict=True), strict=True))
+        cells = dict(zip((*names, *_TEXTS), zip(*lines, strict=True), strict=True))
         for name, column in numbers.items():
             column.extend(nan if number is None else number for number in cells[name])
         for name, places in known.items():

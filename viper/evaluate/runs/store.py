@@ -318,12 +318,16 @@ class RunStore:
                 results = [row_from(line[2:]) for line in lines]
             yield from results
 
-    def results(self) -> Results:
-        """Return the columns of all results in the order of the set; iterating reads whole rows."""
+    def results(self, numbers: Sequence[str] = index.NUMBERS) -> Results:
+        """Return the columns of all results in the order of the set; iterating reads whole rows.
+
+        Args:
+            numbers: those of the index that the columns have; at least :data:`index.FIGURES`.
+        """
         self.catch_up()
-        pages = self._pages(f"SELECT {index.COUNTED} FROM facts", 10 * _PAGE_ROWS)
+        pages = self._pages(f"SELECT {index.columns_of(numbers)} FROM facts", 10 * _PAGE_ROWS)
         with self._cells():
-            return index.results_of(pages, self.rows)
+            return index.results_of(pages, numbers, self.rows)
 
     def totals(self) -> list[tuple[str | None, int, float, float, int]]:
         """Return number, scores, cost and requests of the results of each failure, or of none."""

@@ -175,14 +175,14 @@ def write_lines(path: Path, rows: list[Any]) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
-def nlvr(root: Path, *, unpacked: bool) -> Path:
-    write_lines(root / "dev/dev.json", nlvr_lines())
-    names = [f"images/2/dev-{i}-{k}.png" for i in ("15-0", "15-1") for k in range(6)]
+def nlvr(root: Path, *, unpacked: bool, split: str = "dev") -> Path:
+    write_lines(root / f"{split}/{split}.json", nlvr_lines())
+    names = [f"images/2/{split}-{i}-{k}.png" for i in ("15-0", "15-1") for k in range(6)]
     if unpacked:
         for name in names:
-            picture(root / "dev" / name)
+            picture(root / split / name)
         return root
-    with zipfile.ZipFile(root / "dev/images.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(root / f"{split}/images.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         for name in names:
             archive.writestr(name, png())
     return root

@@ -180,6 +180,15 @@ def test_nlvr(tmp_path: Path, read: Read, unpacked: bool) -> None:
     assert media_from(samples[7].load()).images[0].shape == (30, 40, 3)
 
 
+@pytest.mark.parametrize("unpacked", [True, False])
+def test_the_hidden_split_of_nlvr(tmp_path: Path, read: Read, unpacked: bool) -> None:
+    samples = read("nlvr", miniature.nlvr(tmp_path, unpacked=unpacked, split="hidden"), "hidden")
+    assert [s.target for s in samples] == [True] * 6 + [False] * 6
+    assert samples[7].sample_id == "hidden-15-1-1"
+    assert samples[7].files == ("hidden/images/2/hidden-15-1-1.png",)
+    assert media_from(samples[7].load()).images[0].shape == (30, 40, 3)
+
+
 def test_nlvr2(tmp_path: Path, read: Read) -> None:
     root = miniature.nlvr2(tmp_path)
     first, second = read("nlvr2", root)

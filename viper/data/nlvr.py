@@ -194,7 +194,7 @@ def _folder(record: Record, pictures: str) -> str:
 
 NLVR = _Nlvr(
     "nlvr",
-    ("dev", "train", "test"),
+    ("dev", "train", "test", "hidden"),
     "nlvr",
     "true or false of a drawn picture (Suhr et al. 2017)",
     ORIGIN,

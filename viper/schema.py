@@ -206,7 +206,8 @@ class Trial:
 
     ``answer`` and ``value`` are not stored, because the trace holds the answer of the run:
     ``answer`` is that of this trial, and ``value`` what its program returned, with arrays and
-    references; a finished trace has no values.
+    references; a finished trace has no values. Nor is ``missed``, which tells self-tuning the
+    highest lower value of each threshold that may change a call's result; None if nobody noted it.
     """
 
     index: int
@@ -232,6 +233,7 @@ class Trial:
     logprob: float | None = None
     answer: Answer | None = _unstored()
     value: Any = _unstored()
+    missed: Mapping[str, float] | None = _unstored()
 
 
 @dataclass(frozen=True)
@@ -276,7 +278,8 @@ class RunWarning:
             cut or held unreadable entries, ``fallback`` if a fallback answered, ``field`` if a
             field of a document is missing or in doubt, ``unused_pictures`` if a program looked at
             some of several pictures only, ``unsupported`` if it looked at nothing, ``wrong_type``
-            if the question asks for another kind of answer.
+            if the question asks for another kind of answer, ``ended_early`` if the budget ended
+            the run.
         text: one sentence for people.
         detail: the facts behind it, JSON.
     """

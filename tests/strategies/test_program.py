@@ -2,15 +2,18 @@
 
 import asyncio
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.strategies.bench import HEIGHT, WIDTH, Bench, picture
+from viper.api.library import library_for
 from viper.errors import CancelledError, MediaError, UnknownNameError, UsageError
 from viper.reasoner import Reasoner, RunOptions
 from viper.run_result import RunResult
 from viper.schema import Trial
+from viper.testing.fakes import FakeDetector
 
 LEFTMOST = """def execute_command(image):
     image_patch = ImagePatch(image)
@@ -29,6 +32,17 @@ AFTER = """def execute_command(video, question, possible_answers):
     info = segment.caption_video("what happens?")
     return select_answer(info, question, possible_answers)
 """
+
+
+OWN = '''
+from viper.api import ImagePatch, routine
+
+
+@routine(tool=True)
+def is_bold(tools, patch: ImagePatch) -> bool:
+    """Return whether weak candidates count."""
+    return tools.threshold("detector.threshold") < 0.15
+'''
 
 
 def test_a_box_in_pixels_from_the_top_left() -> None:
@@ -70,13 +84,9 @@ def test_self_tuning_runs_the_same_program_without_llm_or_forward() -> None:
         result = bench.reasoner.run(picture(), "the faint ball")
     trials = result.trace.trials
     assert result.answer is not None
-    assert [trial.correction for trial in trials] == [
-        "first",
-        "self_tune",
-        "self_tune",
-        "self_tune",
-    ]
-    assert [trial.thresholds["detector.threshold"] for trial in trials] == [0.4, 0.3, 0.2, 0.1]
+    assert [trial.correction for trial in trials] == ["first", "self_tune"]
+    # .3 and .2 change nothing: the best ball has a score of .15
+    assert [trial.thresholds["detector.threshold"] for trial in trials] == [0.4, 0.1]
     assert {trial.program for trial in trials} == {trials[0].program}
     first = trials[0].failure
     assert first is not None and first.kind == "below_threshold"
@@ -90,11 +100,7 @@ def test_an_index_beyond_the_end_is_blamed_on_a_threshold_that_shortened_the_lis
     program = "def execute_command(image):\n    return ImagePatch(image).find('ring')[1]"
     with Bench([program, LEFTMOST], trials=1) as bench:
         result = bench.reasoner.run(picture(), "the second ring")
-    assert [trial.correction for trial in result.trace.trials] == [
-        "first",
-        "self_tune",
-        "self_tune",
-    ]
+    assert [trial.correction for trial in result.trace.trials] == ["first", "self_tune"]
     failure = result.trace.trials[0].failure
     assert failure is not None
     assert (failure.kind, failure.parameter) == ("below_threshold", "detector.threshold")
@@ -106,6 +112,43 @@ def test_an_index_beyond_all_candidates_is_the_programs_own_mistake() -> None:
     with Bench([program, LEFTMOST], trials=2) as bench:
         result = bench.reasoner.run(picture(), "the third cube")
     assert [trial.correction for trial in result.trace.trials] == ["first", "self_debug"]
+
+
+def values_tried(result: RunResult) -> list[float]:
+    return [trial.thresholds["detector.threshold"] for trial in result.trace.trials]
+
+
+def test_a_failure_that_no_threshold_changes_is_not_repeated() -> None:
+    with Bench([FAINT], trials=1) as bench:
+        bench.detector = FakeDetector({"faint ball": [((1, 1, 9, 9), 0.05)]})  # below the floor
+        result = bench.reasoner.run(picture(), "the faint ball")
+    failure = result.trace.trials[0].failure
+    assert failure is not None and failure.kind == "below_threshold"
+    assert values_tried(result) == [0.4]
+
+
+def test_each_value_that_changes_a_call_is_tried() -> None:
+    program = "def execute_command(image):\n    return ImagePatch(image).find('ball')[2]"
+    boxes = [((1, 1, 9, 9), 0.35), ((11, 1, 19, 9), 0.32), ((21, 1, 29, 9), 0.12)]
+    with Bench([program], trials=1) as bench:
+        bench.detector = FakeDetector({"ball": boxes})
+        result = bench.reasoner.run(picture(), "the third ball")
+    assert values_tried(result) == [0.4, 0.3, 0.1] and result.answer is not None
+
+
+def test_a_routine_that_reads_a_threshold_is_tried_at_every_value(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(OWN)
+    program = """def execute_command(image):
+    image_patch = ImagePatch(image)
+    if is_bold(image_patch):
+        return "red"
+    return image_patch.find("speck")[0].simple_query("what color is this?")
+"""
+    with Bench([program], library_for(f"abstract+{tmp_path / 'own.py'}"), trials=1) as bench:
+        bench.detector = FakeDetector({"speck": [((1, 1, 9, 9), 0.05)]})
+        result = bench.reasoner.run(picture(), "what color is the speck?")
+    assert values_tried(result) == [0.4, 0.3, 0.2, 0.1]
+    assert result.answer is not None and result.answer.value == "red"
 
 
 def test_only_the_threshold_at_fault_is_lowered() -> None:
@@ -136,7 +179,7 @@ def test_a_wrong_type_after_an_empty_result_is_blamed_on_its_threshold() -> None
     )
     with Bench([program], trials=1) as bench:
         result = bench.reasoner.run(picture(), "the faint ball")
-    assert result.answer is not None and len(result.trace.trials) == 4
+    assert result.answer is not None and len(result.trace.trials) == 2
     failure = result.trace.trials[0].failure
     assert failure is not None and failure.kind == "below_threshold"
 
@@ -293,7 +336,7 @@ def test_a_trial_tells_what_writing_its_program_cost() -> None:
     with Bench([BROKEN, FAINT], trials=2) as bench:
         trace = bench.reasoner.run(picture(), "the faint ball", RunOptions(task="ground")).trace
     written = [(trial.correction, trial.writing.llm_calls) for trial in trace.trials]
-    assert written == [("first", 1), ("self_debug", 1), *[("self_tune", 0)] * 3]
+    assert written == [("first", 1), ("self_debug", 1), ("self_tune", 0)]
     told = [trial.writing for trial in trace.trials]
     assert sum(one.prompt_tokens for one in told) == trace.usage.prompt_tokens > 0
     assert sum(one.completion_tokens for one in told) == trace.usage.completion_tokens > 0

@@ -89,6 +89,20 @@ def test_find_gives_boxes_with_y_up_best_first() -> None:
     ]
 
 
+def test_a_call_notes_the_best_score_that_it_left_out() -> None:
+    bench = Bench()
+    bench.detector = FakeDetector(
+        {"balls": [((1, 1, 5, 5), 0.31234567)], "ball": [((1, 1, 5, 5), 0.9)]}
+    )
+    session = bench.session()
+    ask(session, "find", WHOLE, "cube")
+    assert session.missed == {}
+    assert ask(session, "find", WHOLE, "balls") and session.calls[-1].scores == (0.9,)
+    assert session.missed == {"detector.threshold": 0.31234567}  # the plural's own boxes count
+    ask(session, "verify_property", WHOLE, "ball", "green")
+    assert 0 < session.missed["matcher.threshold"] < 0.5
+
+
 def test_find_in_a_patch_keeps_what_has_its_centre_there() -> None:
     left_half = Ref("patch", ("image0", 0, 0, 50, HEIGHT))
     found = ask(Bench().session(), "find", left_half, "cube")

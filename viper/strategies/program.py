@@ -445,6 +445,7 @@ def run_once(
         sizes=context.media.sizes,
         answer=answer,
         value=None if answer is None else outcome.value,
+        missed=session.missed,
     )
 
 

@@ -3,7 +3,8 @@
 After a trial, :func:`blamed_on_threshold` turns a failure into ``below_threshold`` if an empty
 result of a tool flowed into it, and :func:`calls_without_result` lists the calls that an answer
 rests on although they found nothing. From these, :func:`lower_threshold` takes the next values,
-of which ``ThresholdSchedule`` (:mod:`viper.tools.settings`) makes the steps.
+of which ``ThresholdSchedule`` (:mod:`viper.tools.settings`) makes the steps. Values at which every
+call would answer as before are passed over (``Trial.missed``).
 
 Source: Stanić et al. 2024, sec. 2.4. Differs: the typed Failure and the log of calls decide, never
 an error's text, and an answer that rests on nothing is tuned as well.
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from math import inf
 
 from viper.agreement import normalise_answer
 from viper.models.vision.video_windows import NOTHING
@@ -82,6 +84,11 @@ def lower_threshold(
         if failure.kind != "below_threshold" or parameter is None or parameter not in schedules:
             return None
         value = schedules[parameter].lower(trial.thresholds[parameter])
+        # Above the next score no call answers otherwise, so the program would fail as before.
+        while value is not None and trial.missed is not None:
+            if value <= trial.missed.get(parameter, -inf):
+                break
+            value = schedules[parameter].lower(value)
         return None if value is None else {**trial.thresholds, parameter: value}
     if not context.settings.tune_on_evidence:
         return None

@@ -98,8 +98,7 @@ def similar_pictures(session: ToolSession, patch: Any) -> Sequence[SimilarPictur
     )
     name = "image_search.threshold"
     session.record_scores(name, (picture.score for picture in pictures), keeps_all=True)
-    least = session.threshold(name)
-    return [picture for picture in pictures if picture.identical or picture.score >= least]
+    return [each for each in pictures if each.identical or session.passes(name, each.score)]
 
 
 def text_search(session: ToolSession, query: str) -> list[str]:

@@ -46,14 +46,13 @@ def segment(session: ToolSession, patch: Any) -> list[Ref]:
     segments = soft_prompt_tools.segments(session, place, encoding)
     if segments is None:
         segments = session.computed("segmenter", place, "segments", encoding, None)
-    threshold = session.threshold("segmenter.threshold")
     refs, scores = [], []
     for item in sorted(segments, key=lambda each: -each.score):
         outline = outline_of(item.mask, place[1][:2], region.image_size)
         if outline is None or not centre_inside(outline.box, region):
             continue
         scores.append(item.score)
-        if item.score >= threshold:
+        if session.passes("segmenter.threshold", item.score):
             name, label = session.media.edits.add_outline(outline), item.label[:MAX_LABEL]
             refs.append(session.patch_ref(region.image_id, outline.box, name, label))
     session.record_scores("segmenter.threshold", scores, keeps_all=True)
@@ -72,7 +71,7 @@ def find_faces(session: ToolSession, patch: Any) -> list[Ref]:
     places = [
         shifted(face.box, *region.box[:2])
         for face in faces
-        if face.score >= session.threshold("faces.threshold")
+        if session.passes("faces.threshold", face.score)
     ]
     return [session.patch_ref(region.image_id, place, label="face") for place in places]
 

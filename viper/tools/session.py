@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from math import ceil, floor
+from math import ceil, floor, inf
 from typing import Any, Protocol
 
 import numpy as np
@@ -102,6 +102,7 @@ class _CurrentCall:
     from_cache: bool = False
     computed: bool = False
     note: str = ""
+    missed: dict[str, float] = field(default_factory=dict)
     soft_prompts: dict[str, None] = field(default_factory=dict)
 
 
@@ -111,6 +112,8 @@ class ToolSession:
     Attributes:
         calls: every call so far in order, failed ones included.
         thresholds: the current values.
+        missed: threshold -> highest value below the current one that may change the result of a
+            call so far; no entry if no lower value changes any.
         model_calls: forward passes that this run needed; cached encodings and results cost none.
         look_for: texts with names of objects that a video model should look for in particular.
         shared: pictures of the query that the program maps; None if it may have no arrays.
@@ -129,6 +132,7 @@ class ToolSession:
         self.toolbox, self.media, self.thresholds = toolbox, media, thresholds
         self._overrides, self.payer = overrides, payer
         self.calls: list[ToolCall] = []
+        self.missed: dict[str, float] = {}
         self.model_calls = 0
         self._ahead = LookAhead("")
         self._result: Any = None
@@ -197,6 +201,8 @@ class ToolSession:
             raise ToolError(f"{name}: {error}") from failure
         finally:
             now = self._now
+            for threshold, score in now.missed.items():
+                self.missed[threshold] = max(score, self.missed.get(threshold, score))
             self.calls.append(
                 ToolCall(
                     index=index,
@@ -218,6 +224,10 @@ class ToolSession:
                 )
             )
 
+    def check_running(self) -> None:
+        """Raise the error that ends the run, if it was cancelled or its time is over."""
+        self.payer.check_running()
+
     # The methods below are for the tools.
 
     def nested(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -235,7 +245,23 @@ class ToolSession:
     def threshold(self, name: str) -> float:
         """Return the current value of a threshold, or its default if the profile declares none of
         that name.
+
+        The reader may use it in any way, so that each lower value counts as one that may change the
+        call's result. To compare a score, use :meth:`passes`.
         """
+        self._now.missed[name] = inf
+        return self._value(name)
+
+    def passes(self, name: str, score: float) -> bool:
+        """Return whether a candidate's score reaches a threshold, and note the best that does
+        not.
+        """
+        if score >= self._value(name):
+            return True
+        self._now.missed[name] = max(score, self._now.missed.get(name, score))
+        return False
+
+    def _value(self, name: str) -> float:
         return self.thresholds.get(name, DEFAULT_THRESHOLDS.get(name, 0.0))
 
     def record_scores(
@@ -247,7 +273,7 @@ class ToolSession:
         returns every candidate that passes. The threshold has then shortened the result if it
         rejects scores that self-tuning could still reach.
         """
-        ordered, value = sorted(scores, reverse=True), self.threshold(threshold_name)
+        ordered, value = sorted(scores, reverse=True), self._value(threshold_name)
         self._now.judged_by = threshold_name
         self._now.scores = tuple(round(float(score), 4) for score in ordered[:SCORES_KEPT])
         if ordered and ordered[0] < value:

@@ -55,19 +55,19 @@ def find(session: ToolSession, patch: Any, object_name: str) -> list[Ref]:
     An empty result records ``detector.threshold`` if it left out weaker boxes.
     """
     region, name = session.region(patch), _words(session, object_name, "object_name")
-    models, threshold = session.toolbox.models, session.threshold("detector.threshold")
+    models, threshold = session.toolbox.models, "detector.threshold"
     if name.lower() in ("face", "faces") and "faces" in models.roles:
         vocabulary = models.trait("detector", "vocabulary", None)
         if vocabulary and not vocabulary.starting(["face"]):
             return list(session.nested("find_faces", (patch,), {}))
     boxes = detections(session, region, name)
-    matches = [item for item in boxes if item.score >= threshold]
+    matches = [item for item in boxes if session.passes(threshold, item.score)]
     if not matches and name.endswith("s"):
         with suppress(UnknownPhraseError):  # a detector of categories knows plurals itself
             singular = detections(session, region, name[:-1])
-            matches = [item for item in singular if item.score >= threshold]
+            matches = [item for item in singular if session.passes(threshold, item.score)]
             boxes = singular if matches or not boxes else boxes
-    session.record_scores("detector.threshold", (item.score for item in boxes), keeps_all=True)
+    session.record_scores(threshold, (item.score for item in boxes), keeps_all=True)
     return [session.patch_ref(region.image_id, item.box) for item in matches]
 
 
@@ -107,8 +107,8 @@ def find_like(session: ToolSession, examples: Any, patch: Any = None) -> list[Re
         found = with_examples(found, boxes)
     found = [item for item in found if region.is_whole or centre_inside(item.box, region)]
     session.record_scores("like.threshold", (item.score for item in found), keeps_all=True)
-    least = session.threshold("like.threshold")
-    return [session.patch_ref(region.image_id, one.box) for one in found if one.score >= least]
+    passing = (one for one in found if session.passes("like.threshold", one.score))
+    return [session.patch_ref(region.image_id, one.box) for one in passing]
 
 
 def detections(session: ToolSession, region: Region, name: str) -> list[Detection]:
@@ -194,7 +194,7 @@ def verify_property(
         shares = np.exp(values - values.max())
         score = float((shares / shares.sum())[family.index(word)])
     session.record_scores("matcher.threshold", [score])
-    return score >= session.threshold("matcher.threshold")
+    return session.passes("matcher.threshold", score)
 
 
 def property_family(session: ToolSession, word: str) -> tuple[str, ...]:
@@ -282,7 +282,7 @@ def locate_event(session: ToolSession, segment: Any, event: str) -> list[int]:
     inside = windows(session, segment, event)
     session.record_scores("video.threshold", (item.score for item in inside))
     for item in inside:  # best first
-        if item.score >= session.threshold("video.threshold"):
+        if session.passes("video.threshold", item.score):
             return [item.start, item.end]
     return [start, start]
 

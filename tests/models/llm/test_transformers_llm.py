@@ -7,8 +7,10 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tests.models.llm.engine.copies import Copies
-from viper.errors import ModelError, UsageError
-from viper.models.llm.protocol import LLM, Sampling
+from viper.errors import CancelledError, ModelError, UsageError
+from viper.models.llm.engine.reading import PromptReader
+from viper.models.llm.engine.shared_prefix import forward
+from viper.models.llm.protocol import LLM, Payer, Sampling, charging
 from viper.models.llm.transformers_llm import TransformersLLM
 
 PROMPTS = ["# query: the red cube\n", "the cube", "# query: the red dax of the blicket\ndef "]
@@ -39,6 +41,63 @@ def test_greedy_text_equals_the_library_s_own_generate(
         )[0, encoded["input_ids"].shape[1] :]
         assert found[0].text == tokenizer.decode(written, skip_special_tokens=True)
         assert found[0].prompt_tokens == encoded["input_ids"].shape[1]
+
+
+def test_a_prompt_that_is_asked_again_is_guessed_from_its_first_token(
+    llm: TransformersLLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passes: list[int] = []
+
+    def counted(model: Any, rows: Any, tokens: list[list[int]]) -> torch.Tensor:
+        passes.append(len(tokens[0]))
+        return forward(model, rows, tokens)
+
+    monkeypatch.setattr("viper.models.llm.engine.decoding.forward", counted)
+    first = _texts(llm, [PROMPTS[0] + PROMPTS[2]], WARM)
+    assert passes == [1] * 11  # nothing to guess from
+    passes.clear()
+    assert _texts(llm, [PROMPTS[0] + PROMPTS[2]], WARM) == first
+    assert passes == [11]
+
+
+def test_prompts_of_one_kind_do_not_push_out_those_of_another(
+    model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = TransformersLLM(model_folder, local_only=True, kept_prompts=2)._reader
+    read: list[int] = []
+
+    def counted(ids: list[list[int]], *arguments: Any, **named: Any) -> Any:
+        read.append(len(ids[0]))
+        return PromptReader.forward(reader, ids, *arguments, **named)
+
+    monkeypatch.setattr(reader, "forward", counted)
+    pictures, videos = [10] * 20, [11] * 20
+    for prompt in ([*videos, 3], *([*pictures, number] for number in range(3, 8)), [*videos, 4]):
+        reader.read(prompt)
+    assert read == [21, 21, 1, 1, 1, 1, 1]
+    reader.read([*videos, 4])
+    assert len(read) == 7  # the same prompt is not read again
+
+
+class Ends(Payer):
+    """A query that ends at one of the checks of its model."""
+
+    def __init__(self, after: int) -> None:
+        self.left = after
+
+    def check_running(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise CancelledError("the run was cancelled")
+
+
+def test_writing_ends_between_two_tokens_with_its_query(llm: TransformersLLM) -> None:
+    ends = Ends(after=4)
+    with charging([ends]), pytest.raises(CancelledError):
+        llm.generate(PROMPTS[:1], WARM)
+    assert ends.left == -1
+    with charging([Ends(after=0), Payer()]):  # the other query still waits
+        assert _texts(llm, PROMPTS[:1], WARM)[0][0]
 
 
 def test_samples_do_not_depend_on_the_batch(llm: TransformersLLM) -> None:

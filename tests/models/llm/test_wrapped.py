@@ -12,7 +12,7 @@ import pytest
 from viper.errors import ModelError, ScriptExhaustedError, UsageError
 from viper.models.llm.endpoint import LLMUsage
 from viper.models.llm.messages import system, user
-from viper.models.llm.protocol import LLM, Completion, Sampling
+from viper.models.llm.protocol import LLM, Completion, Payer, Sampling, charging, payers
 from viper.models.llm.scripted import ScriptedLLM
 from viper.models.llm.transformers_llm import TransformersLLM
 from viper.models.llm.wrapped import (
@@ -133,6 +133,21 @@ def test_waiting_prompts_share_a_call_and_equal_ones_are_asked_once() -> None:
     found = together(model, [(name, Sampling()) for name in "abacab"])
     assert [each[0].text for each in found] == [f"said {name}" for name in "abacab"]
     assert [sorted(prompts) for prompts, _ in model.batches] == [["first"], ["a", "b", "c"]]
+
+
+def test_a_batch_knows_all_queries_behind_it() -> None:
+    known: list[tuple[Payer, ...]] = []
+
+    class Noting(ScriptedLLM):
+        def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
+            known.append(payers())
+            return super().generate(prompts, sampling)
+
+    llm, queries = GatheredLLM(Noting(["a", "b"])), [Payer(), Payer()]
+    with charging([queries[0]]):
+        own = "a", payers()
+    llm._serve(Sampling(), [own, ("b", (queries[1],))])
+    assert known == [tuple(queries)]
 
 
 def test_a_batch_is_bounded() -> None:

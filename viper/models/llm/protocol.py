@@ -156,6 +156,11 @@ def charging(payers: Sequence[Payer]) -> Iterator[None]:
         _PAYERS.reset(token)
 
 
+def payers() -> tuple[Payer, ...]:
+    """Return the queries that pay for the requests of this thread."""
+    return _PAYERS.get()
+
+
 def check_running() -> None:
     """Raise the error of a query if all queries behind the current requests have ended.
 

@@ -20,7 +20,7 @@ from viper.models.llm.engine.decoding import Decoder, Row
 from viper.models.llm.engine.reading import PromptReader
 from viper.models.llm.messages import Prompt
 from viper.models.llm.prompt_tokens import PromptTokens, Template, shared_beginning
-from viper.models.llm.protocol import Completion, Sampling
+from viper.models.llm.protocol import Completion, Sampling, check_running
 from viper.models.llm.scripted import cut_at_stop
 from viper.models.loading import LoadOptions, LocalModel, load_pretrained, load_processor
 
@@ -80,11 +80,13 @@ class TransformersLLM(LocalModel):
 
         Raises:
             UsageError: a prompt fills the whole context, or holds pictures.
+            ViperError: all queries behind the requests have ended; noticed between two passes.
         """
         with self._lock, torch.inference_mode():
             read = [self._prompts.read(each, self.model_id, self.max_context) for each in prompts]
             rows: list[Row] = []
             for prompt, ids in zip(prompts, read, strict=True):
+                check_running()
                 prefill = self._reader.read(ids)
                 most = sampling.max_tokens + self._thinking_tokens
                 room = min(most, self.max_context - len(ids))

@@ -21,7 +21,7 @@ from viper.models.batching import Gatherer
 from viper.models.llm.capabilities import Capabilities
 from viper.models.llm.endpoint import LLMUsage
 from viper.models.llm.messages import Prompt, as_key, without_roles
-from viper.models.llm.protocol import LLM, Completion, Sampling
+from viper.models.llm.protocol import LLM, Completion, Payer, Sampling, charging, payers
 from viper.models.memory import MemoryBudget, Weights
 from viper.storage.sqlite import SqliteStore
 
@@ -214,7 +214,7 @@ class GatheredLLM(WrappedLLM):
         if len(prompts) != 1 or self.concurrent:
             return self._llm.generate(prompts, sampling)
         kind = replace(sampling, seed=0) if sampling.temperature <= 0 else sampling
-        completions: list[Completion] = self._gatherer.ask(kind, prompts[0])
+        completions: list[Completion] = self._gatherer.ask(kind, (prompts[0], payers()))
         return [completions]
 
     def generate_each(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Attempt]:
@@ -232,12 +232,18 @@ class GatheredLLM(WrappedLLM):
             return prompts
         return [without_roles(prompt) for prompt in prompts]
 
-    def _serve(self, kind: object, prompts: list[Prompt]) -> list[list[Completion]]:
-        """Generate once for equal prompts, because equal seeds give equal answers."""
+    def _serve(
+        self, kind: object, items: list[tuple[Prompt, tuple[Payer, ...]]]
+    ) -> list[list[Completion]]:
+        """Generate once for equal prompts, because equal seeds give equal answers.
+
+        The model may stop once all queries behind the batch have ended.
+        """
         assert isinstance(kind, Sampling)
-        unique = list(dict.fromkeys(prompts))
-        answers = dict(zip(unique, self._llm.generate(unique, kind), strict=True))
-        return [answers[prompt] for prompt in prompts]
+        unique = list(dict.fromkeys(prompt for prompt, _ in items))
+        with charging([each for _, behind in items for each in behind]):
+            answers = dict(zip(unique, self._llm.generate(unique, kind), strict=True))
+        return [answers[prompt] for prompt, _ in items]
 
 
 # Part of every key; another number would ask and pay for everything again.

@@ -16,7 +16,7 @@ from typing import Any
 from viper.models.libraries import Tensor, torch
 from viper.models.llm.engine.reading import Prefill, PromptReader, join_prefills, repeatable
 from viper.models.llm.engine.shared_prefix import Rows, agrees, forward
-from viper.models.llm.protocol import Sampling
+from viper.models.llm.protocol import Sampling, check_running
 
 # Last tokens that are searched for a stop string: longer than any stop string in use, and decoding
 # the whole text at every token would take time that grows with its square.
@@ -29,8 +29,17 @@ _GUESSES = 12
 # a pass costs little more than for one token, because reading the weights takes the time.
 _PASS_TOKENS = 48
 
-# Number of earlier texts to take guesses from: the latest programs, whose queries are alike.
+# Number of earlier texts to take guesses from: the latest programs, whose queries are alike. Each
+# begins with the last tokens of its prompt, so that a prompt that is asked again is recognised.
 _RECENT = 8
+_PROMPT_TAIL = 16
+
+# Numbers of last tokens that must agree for a guess, the preferred one first. A pass with guesses
+# takes a GPU as long as one without; a processor it takes 2.2 times as long, from one guess to
+# twelve, and only a text that repeats another one repays that. On 150 everyday questions guessing
+# by 4 or 2 tokens cost 68 of them over 10 % more than no guesses, guessing by 10 none.
+_AGREEING = {"cpu": (10,)}
+_AGREEING_ELSEWHERE = (4, 2)
 
 
 # Separator between the texts to take guesses from: no token has this number, so no guess crosses
@@ -53,7 +62,7 @@ class LookupDraft:
     """
 
     def __init__(
-        self, earlier: Iterable[Sequence[int]] = (), *, sizes: Sequence[int] = (4, 2)
+        self, earlier: Iterable[Sequence[int]] = (), *, sizes: Sequence[int] = _AGREEING_ELSEWHERE
     ) -> None:
         self._ids: list[int] = []
         self._sizes = tuple(sizes)
@@ -151,12 +160,14 @@ class Decoder:
         The more rows there are, the fewer tokens are guessed, because wrong guesses cost time.
         """
         memory = Rows([row.prefill for row in live], self._reader.max_context)
-        drafts = [LookupDraft(self._recent) for _ in live]
+        sizes = _AGREEING.get(self._reader.device.type, _AGREEING_ELSEWHERE)
+        drafts = [LookupDraft(self._recent, sizes=sizes) for _ in live]
         for row, draft in zip(live, drafts, strict=True):
             draft.extend(row.prefill.ids)
         guesses = [list[int]() for _ in live]
         logits = torch.stack([row.prefill.logits for row in live])[:, None]
         while True:
+            check_running()
             chosen = _chooser(logits, sampling.temperature)
             for index, row in enumerate(live):
                 # Append the chosen tokens, up to the first wrong guess.
@@ -164,7 +175,7 @@ class Decoder:
                     token, logprob = chosen(index, column, row.generator)
                     self._write(row, token, logprob, sampling.stop)
                     if row.over:
-                        self._recent.append(row.output)
+                        self._recent.append([*row.prefill.ids[-_PROMPT_TAIL:], *row.output])
                         break
                     drafts[index].extend([token])
                     if token != guessed:
@@ -197,6 +208,7 @@ class Decoder:
         logits = torch.stack([row.prefill.logits for row in live])
         length = longest
         while True:
+            check_running()
             chosen = _chooser(logits[:, None], sampling.temperature)
             for index, row in enumerate(live):
                 self._write(row, *chosen(index, 0, row.generator), sampling.stop)

@@ -98,7 +98,14 @@ class PromptReader:
         self._memory = "cache_params" if "cache_params" in parameters else "past_key_values"
 
     def read(self, ids: list[int]) -> Prefill:
-        """Return keys, values and last logits of a prompt, reusing a prefix of an earlier one."""
+        """Return keys, values and last logits of a prompt, reusing a prefix of an earlier one.
+
+        A prompt takes the place of an earlier one that shares most of its tokens, so that the kept
+        ones begin in different ways: questions about videos do not push out those about pictures.
+        """
+        if tuple(ids) in self._kept:
+            self._kept.move_to_end(tuple(ids))
+            return self._kept[tuple(ids)]
         cache: Any = None
         shared = {key: min(common(ids, key), len(ids) - 1) for key in self._kept}
         longest = max(shared, key=lambda key: shared[key], default=())
@@ -112,8 +119,9 @@ class PromptReader:
         if prefill.layers is None:
             prefill.cache = cache
             return prefill
+        if 2 * start > len(longest):
+            del self._kept[longest]
         self._kept[tuple(ids)] = prefill
-        self._kept.move_to_end(tuple(ids))
         while len(self._kept) > self._kept_prompts:
             self._kept.popitem(last=False)
         return prefill

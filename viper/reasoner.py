@@ -382,11 +382,11 @@ class Reasoner:
         stripped = checked_query(text)
         if options.task not in TASKS:
             raise UnknownNameError("task", options.task, TASKS)
-        with limited(cancel=cancel):
+        settings = options.settings(self.components.settings)
+        with limited(settings.max_seconds or None, cancel):
             loaded = media_from(media).for_run()
         asked = options.options, options.sample_id, (), options.fields
         query = with_marks(Query(stripped, options.task, loaded.kind, *asked), options.like, loaded)
-        settings = options.settings(self.components.settings)
         task, reason = resolve_task(query, settings.usual_task)
         if task == "choice" and len(options.options) < 2:
             raise UsageError(
@@ -440,8 +440,9 @@ class Reasoner:
         )
         reasons = [each for each in (*failures, conclusion.stopped) if each is not None]
         ended = next((each for each in reasons if each.kind in ("budget", "unavailable")), None)
-        if answer is not None and ended is not None:
-            text = f"The run ended early ({ended.message}); this is the best answer so far."
+        if ended is not None and (answer is not None or ended is not failure):
+            so_far = "this is the best answer so far" if answer else "no trial had answered"
+            text = f"The run ended early ({ended.message}); {so_far}."
             warnings = (*warnings, RunWarning("ended_early", text, {"kind": ended.kind}))
         parts = {
             key: tuple(part) if isinstance(part, list | tuple) else part

@@ -158,6 +158,13 @@ def test_a_help_page_begins_with_ten_options_and_has_sections_for_the_rest(comma
 
 
 @pytest.mark.parametrize("command", ["run", "eval"])
+def test_the_bound_in_seconds_has_its_earlier_name_too(command: str) -> None:
+    assert "--timeout, --max-seconds SECONDS" in viper(command, "--help").output
+    refused = viper(command, "x", "y", "--max-seconds", "-1")
+    assert refused.exit_code == 2 and "'--timeout' / '--max-seconds'" in refused.output
+
+
+@pytest.mark.parametrize("command", ["run", "eval"])
 def test_every_strategy_with_settings_has_a_section(command: str) -> None:
     sections = flags(viper(command, "--help").output)
     for strategy, kind in strategy_settings().items():

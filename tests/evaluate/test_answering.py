@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from engine_doubles import GIVE_UP_S, a_sample
 
+from tests.strategies.bench import Bench, Clock, Slow
 from viper.data.sample import Sample
 from viper.errors import CancelledError, MediaError, ModelError
 from viper.evaluate.engines.sample_runner import Item, ItemOutcome, SampleRunner
@@ -265,6 +266,17 @@ def test_a_strategy_that_says_neither_answer_nor_failure_has_failed() -> None:
     assert row.failure == "internal" and "no answer" in str(row.message)
     row = answered(Reasons(lambda media, usage: iter([a_trial()]))).row
     assert row.failure == "internal" and "no answer" in str(row.message)
+
+
+def test_a_row_tells_that_the_time_of_its_run_was_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr("viper.strategies.base.time", clock)
+    broken = "def execute_command(image):\n    return nonsense\n"
+    with Bench([], max_seconds=100.0) as bench:
+        slow = Slow([broken, broken], clock)
+        bench.reasoner.components = bench.reasoner.components.with_models(llm=slow)
+        row = answered(bench.reasoner).row  # type: ignore[arg-type]
+    assert row.failure == "runtime" and row.marks == ("warning:ended_early",)
 
 
 def test_a_fallbacks_answer_is_marked() -> None:

@@ -43,6 +43,28 @@ class Purse(Payer):
         self.paid.append(completion)
 
 
+class Clock:
+    """A clock that stands still until somebody moves it."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+class Slow(ScriptedLLM):
+    """Takes sixty seconds for each reply."""
+
+    def __init__(self, replies: list[str], clock: Clock) -> None:
+        super().__init__(replies)
+        self.clock = clock
+
+    def generate(self, *arguments: Any) -> Any:
+        self.clock.now += 60
+        return super().generate(*arguments)
+
+
 class Bench:
     """``Bench(programs)``: a Reasoner whose language model answers with these in turn.
 

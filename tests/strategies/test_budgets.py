@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.strategies.bench import Bench, picture
+from tests.strategies.bench import Bench, Clock, Slow, picture
 from viper.errors import ModelError, UnavailableError
 from viper.models.llm.protocol import Completion, charge, charging, sending
 from viper.models.llm.scripted import ScriptedLLM
@@ -108,17 +108,53 @@ def test_a_failed_request_gives_its_place_back() -> None:
     assert context.usage.llm_calls == 1
 
 
-def test_time_ends_a_program_between_two_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    ticks = iter(range(0, 10_000, 10))
-    monkeypatch.setattr(
-        "viper.strategies.base.time", SimpleNamespace(monotonic=lambda: next(ticks))
-    )
-    asked = ScriptedLLM([str(number) for number in range(80)])
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr("viper.strategies.base.time", made)
+    return made
+
+
+def test_time_ends_a_program_between_two_calls(clock: Clock) -> None:
+    asked = Slow([str(number) for number in range(80)], clock)
     with bench(MANY, asked=asked) as made:
         result = made.reasoner.run(picture(), "what is it?", max_seconds=100.0)
     assert result.failure is not None and result.failure.kind == "budget"
     assert "max_seconds 100" in result.failure.message
-    assert 0 < len(asked.calls) < 10
+    assert len(asked.calls) == 2
+
+
+def test_a_run_without_an_answer_says_that_its_time_was_over(clock: Clock) -> None:
+    with bench(asked=ScriptedLLM([])) as made:
+        slow = Slow([BROKEN] * 9, clock)
+        made.reasoner.components = made.reasoner.components.with_models(llm=slow)
+        result = made.reasoner.run(picture(), "what is it?", max_seconds=100.0)
+    assert len(slow.calls) == 2 and result.answer is None
+    assert result.failure is not None and result.failure.kind != "budget"
+    (warning,) = result.trace.warnings
+    assert warning.kind == "ended_early" and "120.0 used of max_seconds 100" in warning.text
+
+
+def test_the_answer_of_a_finished_vote_outlasts_the_time(clock: Clock) -> None:
+    red = "def execute_command(image):\n    return 'red'\n"
+    with bench(asked=ScriptedLLM([]), votes=5) as made:
+        slow = Slow([red, red.replace("red", "blue"), red, red], clock)
+        made.reasoner.components = made.reasoner.components.with_models(llm=slow)
+        result = made.reasoner.run(picture(), "what is it?", max_seconds=100.0)
+    assert result.answer is not None and result.answer.value == "red"
+    assert "ended_early" in [each.kind for each in result.warnings]
+    assert len(result.trace.trials) == 2
+
+
+def test_time_ends_a_program_that_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = iter(range(0, 10_000, 10))
+    monkeypatch.setattr(
+        "viper.strategies.base.time", SimpleNamespace(monotonic=lambda: next(ticks))
+    )
+    endless = "def execute_command(image):\n    while True:\n        pass\n"
+    with bench(endless, asked=ScriptedLLM([])) as made:
+        result = made.reasoner.run(picture(), "what is it?", max_seconds=100.0)
+    assert result.failure is not None and result.failure.kind == "budget"  # no timeout of 5 s
 
 
 def test_the_best_answer_so_far_says_that_the_budget_ended_the_run() -> None:

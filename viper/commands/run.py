@@ -73,7 +73,7 @@ def run(chosen: QueryOptions, media_and_query: tuple[str, ...]) -> int:
             "expected MEDIA... QUERY: at least one image or video, then the question"
         )
     _check_together(chosen)
-    from viper.models.decoding import start_worker
+    from viper.models.decoding import limited, start_worker
 
     start_worker()
     # Importing these takes longer than all of --help.
@@ -83,7 +83,6 @@ def run(chosen: QueryOptions, media_and_query: tuple[str, ...]) -> int:
         checked_query(media_and_query[-1])
     paths = list(media_and_query if chosen.interactive else media_and_query[:-1])
     query = media_and_query[-1]
-    media = cli.read_media(paths, chosen.page)
     options = RunOptions(
         task=chosen.task,
         options=";".join(chosen.choices),
@@ -93,6 +92,8 @@ def run(chosen: QueryOptions, media_and_query: tuple[str, ...]) -> int:
         seed=chosen.seed,
         **run_changes(chosen.settings),
     )
+    with limited(options.max_seconds or None):
+        media = cli.read_media(paths, chosen.page)
     if chosen.server is not None:
         from viper.serve.client import RemoteReasoner
 

@@ -33,7 +33,8 @@ def _option(setting: Setting) -> cli.Decorator:
         attributes["type"] = click.Choice(declared.choices)
     elif setting.type in _RANGES:
         attributes["type"] = _RANGES[setting.type](declared.least, declared.most)
-    return click.option(setting.option, _parameter(setting), cls=Option, default=None, **attributes)
+    spellings = filter(None, (setting.option, declared.earlier, _parameter(setting)))
+    return click.option(*spellings, cls=Option, default=None, **attributes)
 
 
 def _parameter(setting: Setting) -> str:

@@ -55,6 +55,9 @@ class ToolClient(Protocol):
     Arguments and results are plain values (None, bool, int, float, str, bytes, list, tuple, dict,
     set, numpy arrays) and :class:`viper.sandbox.wire.Ref` s. The arguments come from an untrusted
     program: check names, counts, types and handles before using them.
+
+    A client may have a method ``check_running()``. It is called now and then while the program
+    computes; an error that it raises ends the program and leaves the sandbox.
     """
 
     def call(

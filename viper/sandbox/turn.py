@@ -146,10 +146,13 @@ class TurnRunner:
                 raise WireError("an unexpected message")
 
     def _receive(self) -> tuple[dict[str, Any], Raw]:
-        waiting = self._cancel is not None
+        check_running = getattr(self._tools, "check_running", None)
+        waiting = self._cancel is not None or check_running is not None
         while waiting:
             if self._cancel is not None and self._cancel.is_set():
                 raise CancelledError("the run was cancelled")
+            if check_running is not None:
+                check_running()
             left = self._deadline - time.monotonic()
             waiting = left > 0 and not self._child.channel.wait(min(_POLL_S, left))
         return self._child.channel.receive(self._deadline)

@@ -73,7 +73,7 @@ class Keywords(TypedDict, total=False):
     max_cost_usd: float | None
     """Cost of one query in US dollars after which no language model gets a request, if prices are known; those under way may exceed it; 0 means no limit. Default: 0.0."""
     max_seconds: float | None
-    """Seconds for one query after which no tool is called and no language model is asked; 0 means no limit. Default: 0.0."""
+    """Seconds for one query, from when its media are read; then the best answer so far counts, once a model at work has ended; 0 means no limit. Default: 0.0."""
     fallback: str | None
     """Source of the answer if every trial failed; such answers are marked. Default: 'none'."""
     average_box: tuple[float, ...] | None

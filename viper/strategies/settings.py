@@ -50,8 +50,8 @@ class Declaration:
         choices: accepted texts; empty accepts any text.
         kind: noun for an unknown choice in the error message, if not the setting's name.
         is_path: the value names a file; in a profile, relative to the profile's folder.
-        cli: offered on the command line; ``flag`` is the option if it is not ``--NAME``, and
-            ``metavar`` stands for the value.
+        cli: offered on the command line; ``flag`` is the option if it is not ``--NAME``,
+            ``earlier`` its spelling in earlier versions, and ``metavar`` stands for the value.
         http: a field of ``POST /v1/run``. Never for names of files, because callers are strangers.
         allowed: accepted values for the documentation, if the other attributes do not tell.
     """
@@ -67,6 +67,7 @@ class Declaration:
     cli: bool = True
     http: bool = True
     flag: str = ""
+    earlier: str = ""
     metavar: str = ""
     allowed: str = ""
 
@@ -284,8 +285,10 @@ class RunSettings(Settings):
         "are known; those under way may exceed it.",
         section="Limits", least=0, unbounded=True, flag="--max-cost", metavar="USD")
     max_seconds: float = setting(0.0,
-        "Seconds for one query after which no tool is called and no language model is asked.",
-        section="Limits", least=0, unbounded=True, metavar="S")
+        "Seconds for one query, from when its media are read; then the best answer so far counts, "
+        "once a model at work has ended.",
+        section="Limits", least=0, unbounded=True, flag="--timeout", earlier="--max-seconds",
+        metavar="SECONDS")
     fallback: str = setting("none",
         "Source of the answer if every trial failed; such answers are marked.", section="Programs",
         choices=schema.FALLBACKS)

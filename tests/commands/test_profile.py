@@ -106,7 +106,7 @@ def test_a_dry_run_loads_no_model_and_says_what_it_would(monkeypatch: pytest.Mon
     done = ran("run", TABLE, "the leftmost cube", "--dry-run")
     assert done.return_value == 0, done.exception
     assert "embedded:writer" in done.stdout
-    assert "1 to 3 programs" in done.stdout and "at most 200" in done.stdout
+    assert "1 to 2 programs" in done.stdout and "at most 200" in done.stdout
 
 
 def test_a_dry_run_of_what_cannot_run_fails() -> None:

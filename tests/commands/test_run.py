@@ -97,7 +97,7 @@ def test_the_first_prompt_of_strategies_without_programs_is_shown(strategy: str)
 def test_costs_are_told_without_torch_and_transformers() -> None:
     done = viper(TABLE, CYAN, "--dry-run", program=WITHOUT_LIBRARIES)
     assert done.returncode == 0, done.stderr
-    assert "language model: 1 to 3 programs" in done.stdout
+    assert "language model: 1 to 2 programs" in done.stdout
 
 
 def test_the_prompt_shown_is_the_prompt_that_the_model_gets() -> None:

@@ -53,12 +53,12 @@ def beyond(values: list[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, round((1 - share) * len(ordered)))]
 
 
-def tail(count: int) -> None:
+def tail(count: int, beside: list[int]) -> None:
     """Prints how long the slowest of the everyday questions take."""
     from viper import Reasoner, load_profile
 
     questions = random.Random(0).sample(list(people("people")), count)  # noqa: S311
-    for loops in (0, 2):
+    for loops in beside:
         wall: list[float] = []
         processor: list[float] = []
         right = 0
@@ -86,12 +86,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeat", type=int, default=7)
     parser.add_argument("--questions", type=int, default=150)
+    parser.add_argument("--loops", type=int, nargs="+", default=[0, 2], help="of the tail")
     parser.add_argument("--only", choices=("starts", "tail"), help="one of both parts")
     options = parser.parse_args()
     if options.only != "tail":
         starts(options.repeat)
     if options.only != "starts":
-        tail(options.questions)
+        tail(options.questions, options.loops)
 
 
 def starts(repeat: int) -> None:

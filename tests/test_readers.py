@@ -44,8 +44,8 @@ _OF_THE_USER = [
     "sandbox.lockdown", "sandbox.pool", "sandbox.zygote", "search.image_index", "search.named",
     "search.picture_index", "search.text_index", "search.web_text", "serve.client", "serve.forms",
     "strategies.extract", "strategies.seek.decisions", "threads", "tools.call_log", "tools.edits",
-    "tuning.agent.training", "tuning.agent.tuned_model", "commands.watch", "watch.events",
-    "watch.live", "watch.recording", "web.behind_token",
+    "tuning.agent.training", "tuning.agent.tuned_model", "commands.apply", "commands.watch",
+    "watch.events", "watch.live", "watch.recording", "web.behind_token",
     "web.demo.manager", "web.demo.page", "web.demo.rendering", "web.pages",
 ]  # fmt: skip
 _OPENS = re.compile(r"read_bytes\(|read_text\(|\bopen\(|sqlite|load_file|safe_open")

@@ -56,8 +56,8 @@ class ToolClient(Protocol):
     set, numpy arrays) and :class:`viper.sandbox.wire.Ref` s. The arguments come from an untrusted
     program: check names, counts, types and handles before using them.
 
-    A client may have a method ``check_running()``. It is called now and then while the program
-    computes; an error that it raises ends the program and leaves the sandbox.
+    A client may have a method ``check_running()``. It is called now and then while a program that
+    can be cancelled computes; an error that it raises ends the program and leaves the sandbox.
     """
 
     def call(

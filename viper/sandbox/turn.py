@@ -147,7 +147,7 @@ class TurnRunner:
 
     def _receive(self) -> tuple[dict[str, Any], Raw]:
         check_running = getattr(self._tools, "check_running", None)
-        waiting = self._cancel is not None or check_running is not None
+        waiting = self._cancel is not None
         while waiting:
             if self._cancel is not None and self._cancel.is_set():
                 raise CancelledError("the run was cancelled")

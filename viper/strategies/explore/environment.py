@@ -113,9 +113,10 @@ class Environment:
     def stored(self) -> CodeResult:
         """Return the stored answer as the value, or None if no readable answer is stored.
 
-        The text states that the value was too large for the process, which then had to be ended.
+        It is read also when the time is over. The text states that the value was too large for the
+        process, which then had to be ended.
         """
-        outcome = self._session.run(FINAL, cancel=self._context.cancel, shows=True)
+        outcome = self._session.run(FINAL, shows=True)
         return CodeResult(self._reopen_if_ended().strip(), outcome.value if outcome.ok else None)
 
     def read(self, value: Any) -> Answer | Failure:

@@ -129,7 +129,7 @@ def test_a_failure_that_no_threshold_changes_is_not_repeated() -> None:
 
 def test_each_value_that_changes_a_call_is_tried() -> None:
     program = "def execute_command(image):\n    return ImagePatch(image).find('ball')[2]"
-    boxes = [((1, 1, 9, 9), 0.35), ((11, 1, 19, 9), 0.32), ((21, 1, 29, 9), 0.12)]
+    boxes = [((1, 1, 9, 9), 0.3), ((11, 1, 19, 9), 0.3), ((21, 1, 29, 9), 0.1)]
     with Bench([program], trials=1) as bench:
         bench.detector = FakeDetector({"ball": boxes})
         result = bench.reasoner.run(picture(), "the third ball")

@@ -97,7 +97,7 @@ def test_from_a_drawn_scene_to_feedback(
     assert "below threshold" in found.locator(".viper-trials summary").first.inner_text()
     frame = found.frame_locator("iframe")
     assert frame.locator("h1").inner_text() == "find the faint ball"
-    assert frame.get_by_role("tab").count() == 4
+    assert frame.get_by_role("tab").count() == 2
     kept = kept_as(found)
     found.get_by_label("Wrong? What would have been right").fill("a ball")
     keep(found)

@@ -45,7 +45,7 @@ def test_a_program_drawn_last_still_runs() -> None:
 def test_self_tuning_costs_none_of_it() -> None:
     with Bench([FAINT], trials=3, max_llm_calls=1) as bench:
         result = bench.reasoner.run(picture(), "the faint ball")
-    assert result.answer is not None and len(result.trace.trials) == 4
+    assert result.answer is not None and len(result.trace.trials) == 2
 
 
 def test_no_request_once_the_tokens_are_used() -> None:

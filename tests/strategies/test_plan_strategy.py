@@ -144,7 +144,7 @@ def test_with_feedback_the_plan_stays_and_the_program_is_told() -> None:
 def test_self_tuning_keeps_the_plan() -> None:
     with Bench([PLAN, FAINT], prompt_style="chat") as bench:
         result = bench.reasoner.run(picture(), "the faint ball", strategy="plan")
-    assert [trial.correction for trial in result.trace.trials] == ["first", *["self_tune"] * 3]
+    assert [trial.correction for trial in result.trace.trials] == ["first", "self_tune"]
     assert {trial.plan for trial in result.trace.trials} == {PLAN} and result.answer is not None
 
 

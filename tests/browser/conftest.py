@@ -44,7 +44,8 @@ def chromium() -> Iterator[Any]:
 def tab(chromium: Any) -> Iterator[Callable[..., Any]]:
     """Opens an address; at the end nothing may have been complained of on any console.
 
-    ``options`` are those of a browser context: ``viewport``, ``color_scheme``, …
+    ``options`` are those of a browser context: ``viewport``, ``color_scheme``, …  A test takes
+    it after the fixture of its server, so that pages are closed before what they ask is gone.
     """
     contexts, complaints = [], []
 

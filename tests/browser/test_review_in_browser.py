@@ -70,7 +70,7 @@ def name_shown(found: Any) -> str:
 
 
 def test_keys_label_undo_skip_and_refit(
-    tab: Tab, served: tuple[str, Path], shoot: Callable[[Any, str], None]
+    served: tuple[str, Path], tab: Tab, shoot: Callable[[Any, str], None]
 ) -> None:
     address, job = served
     found = tab(address)
@@ -103,7 +103,7 @@ def test_keys_label_undo_skip_and_refit(
 
 
 def test_on_a_phone_the_answers_are_large_and_nothing_is_cut(
-    tab: Tab, served: tuple[str, Path], shoot: Callable[[Any, str], None]
+    served: tuple[str, Path], tab: Tab, shoot: Callable[[Any, str], None]
 ) -> None:
     found = tab(served[0], viewport={"width": 360, "height": 740}, has_touch=True)
     box = found.get_by_role("button", name="yes").bounding_box()
@@ -116,7 +116,7 @@ def test_on_a_phone_the_answers_are_large_and_nothing_is_cut(
 
 
 @pytest.mark.parametrize("served", ["box job"], indirect=True)
-def test_a_box_is_dragged_on_the_picture(tab: Tab, served: tuple[str, Path]) -> None:
+def test_a_box_is_dragged_on_the_picture(served: tuple[str, Path], tab: Tab) -> None:
     address, job = served
     found = tab(address)
     first = name_shown(found)

@@ -56,8 +56,8 @@ def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str
 
 
 def test_a_watch_is_seen_live(
-    tab: Tab,
     served: tuple[str, Path, Any],
+    tab: Tab,
     request: pytest.FixtureRequest,
     shoot: Callable[[Any, str], None],
 ) -> None:
@@ -86,7 +86,7 @@ def test_a_watch_is_seen_live(
 
 
 @pytest.mark.parametrize("served", [FRAMES], indirect=True, ids=["frames"])
-def test_lines_and_zones_are_drawn_for_the_program(tab: Tab, served: tuple[str, Path, Any]) -> None:
+def test_lines_and_zones_are_drawn_for_the_program(served: tuple[str, Path, Any], tab: Tab) -> None:
     """In the coordinates of programs, from the bottom-left corner, whatever the page's size."""
     page = tab(served[0], viewport={"width": 390, "height": 844})
     expect(page.locator("#found rect").first).to_be_visible()

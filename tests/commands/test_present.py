@@ -99,7 +99,7 @@ def test_trials_are_folded_and_quiet_prints_the_answer_alone(
     with Bench([FAINT]) as bench:
         result = bench.reasoner.run(picture(), "the faint ball")
     lines = list(details(result))
-    assert lines[0] == "4 trials, 3 failed (-v prints each)"
+    assert lines[0] == "2 trials, 1 failed (-v prints each)"
     assert not any(line.startswith("trial ") for line in lines)
     assert print_result(result, None, as_json=False, quiet=True) == 0
     out, err = capsys.readouterr()

@@ -62,7 +62,7 @@ def test_every_trial_is_told_as_it_ends(bench: Desked, chosen: DemoMedia) -> Non
     assert told[0] == Status("writing a program")
     assert len(trials) > 1 and [one.trial.index for one in trials] == [*range(len(trials))]
     assert trials[0].failure is not None and trials[0].failure.kind == "below_threshold"
-    assert trials[-1].failure is None and "lowered from 0.2" in trials[-1].came
+    assert trials[-1].failure is None and "lowered from 0.4 to 0.1" in trials[-1].came
     seconds = [one.seconds for one in trials]
     assert seconds == sorted(seconds)
     html = trials_html(trials)

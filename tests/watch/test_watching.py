@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import random
@@ -23,7 +24,7 @@ from viper.models.media import CLIP_FPS, write_mp4
 from viper.reasoner import Reasoner, RunOptions
 from viper.watch import delivery
 from viper.watch.delivery import Pace, Receiver
-from viper.watch.events import EVENTS, STATE, EventLog
+from viper.watch.events import EVENTS, STATE, TABLE, Event, EventLog
 from viper.watch.watching import Condition, Watch, takes_video, written_program
 from viper.watch.windows import files
 from viper_lab.world.long_clips import long_clip, write_long_clip
@@ -355,6 +356,8 @@ def test_ten_kills_lose_no_event_and_double_none(tmp_path: Path) -> None:
         (kind, 2.0 * n + at) for n in range(20) for kind, at in (("began", 1), ("ended", 2))
     ]
     assert [(row["kind"], row["time"]) for row in rows] == expected[: len(rows)]
+    with (tmp_path / "out" / TABLE).open(newline="") as table:
+        assert [row["id"] for row in csv.DictReader(table)] == [row["id"] for row in rows]
     assert len(rows) in (39, 40)  # the last end may be that of the video
     delivered = [json.loads(row)["id"] for row in told.read_text().splitlines()]
     assert list(dict.fromkeys(delivered)) == [row["id"] for row in rows]
@@ -460,7 +463,7 @@ def test_a_folder_belongs_to_one_watch_and_one_process(tmp_path: Path) -> None:
         EventLog(tmp_path, "one")
 
 
-@pytest.mark.parametrize("name", [EVENTS, STATE, ".lock", "pages", "program.py"])
+@pytest.mark.parametrize("name", [EVENTS, STATE, TABLE, ".lock", "pages", "program.py"])
 def test_a_link_in_the_folder_is_not_followed(tmp_path: Path, name: str) -> None:
     (tmp_path / "theirs").write_text("precious")
     (tmp_path / "out").mkdir()
@@ -475,6 +478,20 @@ def test_a_file_of_rows_that_is_no_watchs_stays(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no folder of viper watch"):
         EventLog(tmp_path, "one")
     assert (tmp_path / EVENTS).read_text() == "precious\n"
+
+
+def test_the_table_has_every_counted_row_and_no_formula(tmp_path: Path) -> None:
+    log = EventLog(tmp_path / "out", "one")
+    log.add(Event("1-began", "began", "=1+1.mp4", 2.5, 2.5, info={"way": "left"}))
+    log.add(Event("1-end", "ended", "a.mp4", -3.0, 4.0, confidence=0.75, info="-cmd"))
+    log.commit()
+    log.write_table()
+    log.close()
+    with (tmp_path / "out" / TABLE).open(newline="") as table:
+        first, second = csv.DictReader(table)
+    assert (first["source"], first["time"], first["confidence"]) == ("'=1+1.mp4", "2.5", "")
+    assert json.loads(first["info"]) == {"way": "left"}
+    assert (second["time"], second["confidence"], second["info"]) == ("-3.0", "0.75", "'-cmd")
 
 
 def test_a_full_disk_is_one_line_and_loses_nothing(

@@ -87,9 +87,10 @@ def watch(options: WatchOptions, source: str, condition: str) -> int:
     is CONDITION. It returns True or False; about a video also the moments of events: True,
     {"moments": [seconds, ...]}.
 
-    Events are also in DIR/events.jsonl, with pages of evidence. After Ctrl-C or a crash, the same
-    command continues, and no event is lost or there twice. --on-event gets each at least once;
-    repeated ones have the same id. An address gets VIPER_WATCH_SECRET in the header X-Viper-Secret.
+    Events are also in DIR/events.jsonl, with pages of evidence, and at the end in DIR/events.csv.
+    After Ctrl-C or a crash, the same command continues, and no event is lost or there twice.
+    --on-event gets each at least once; repeated ones have the same id. An address gets
+    VIPER_WATCH_SECRET in the header X-Viper-Secret.
     VIPER_WATCH_LOGIN may hold the USER:PASSWORD of a stream.
     The exit code is 1 if the program failed on a window.
 
@@ -172,8 +173,9 @@ def watch(options: WatchOptions, source: str, condition: str) -> int:
         stack.enter_context(hint_to_go_on())
         try:
             running.run(folder)
-            log.write_metrics()
         finally:
+            log.write_metrics()
+            log.write_table()
             if failed := log.state.failed:
                 note(f"viper: the program failed on {failed} windows")
         is_untold = log.waiting > 0

@@ -126,7 +126,7 @@ class AnswersFile:
             # still the path of the file, which an apostrophe would not leave
             is_formula = for_csv(result.files[0]).startswith("'")
             cells = (f"./{result.files[0]}" if is_formula else result.files[0], *cells[1:])
-            line = csv_text([map(_cell, cells)])
+            line = csv_text([map(cell, cells)])
         else:
             values = plain(dict(zip(self._columns, cells, strict=True)))
             line = json.dumps(values, ensure_ascii=False, allow_nan=False) + "\n"
@@ -162,7 +162,7 @@ class AnswersFile:
                 self._rows[key] = failure, line
 
 
-def _cell(value: Any) -> str:
+def cell(value: Any) -> str:
     """Return a value as a cell: text and numbers as they are, other values as JSON."""
     if value is None or value == []:
         return ""

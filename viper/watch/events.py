@@ -10,19 +10,23 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 from viper.errors import StoreError, UsageError
+from viper.escape import csv_text
+from viper.evaluate.answers_file import cell
 from viper.record import RecordError, record_from_json
+from viper.schema import to_json
 from viper.storage.files import WriterLock, file_errors, read_plain_file, write_file
 from viper.storage.json_lines import append_line, dumps
 
 EVENTS, STATE, PROGRAM, PAGES = "events.jsonl", "state.json", "program.py", "pages"
-METRICS, RECORDING = "metrics.prom", "recording"
+METRICS, RECORDING, TABLE = "metrics.prom", "recording", "events.csv"
 
 _LOCK = ".lock"
 
@@ -124,7 +128,7 @@ class EventLog:
     def __post_init__(self) -> None:
         with file_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-        for name in (_LOCK, EVENTS, STATE, PROGRAM, PAGES, METRICS, RECORDING):
+        for name in (_LOCK, EVENTS, STATE, PROGRAM, PAGES, METRICS, RECORDING, TABLE):
             if (self.folder / name).is_symlink():
                 raise StoreError(f"{self.folder / name}: is a link; give another --out")
         self._lock = WriterLock(self.folder / _LOCK, "this watch")
@@ -200,17 +204,28 @@ class EventLog:
 
     def latest(self, count: int) -> list[Event]:
         """Return the last rows that were stored, the newest first."""
+        return list(self._rows(max(0, self.state.rows - _LATEST_BYTES)))[-count:][::-1]
+
+    def _rows(self, start: int = 0) -> Iterator[Event]:
+        """Yield the stored rows of the file from a byte on; one that is cut there is left out."""
         path = self.folder / EVENTS
         if not self.state.rows:
-            return []
+            return
         with file_errors(path), path.open("rb") as file:
-            file.seek(max(0, self.state.rows - _LATEST_BYTES))
-            lines = file.read(_LATEST_BYTES).splitlines()[-count:]
-        found = list[Event]()
-        for line in reversed(lines):
-            with suppress(RecordError, ValueError, RecursionError):  # cut at its start
-                found.append(record_from_json(Event, json.loads(line)))
-        return found
+            file.seek(start)
+            for line in file:
+                with suppress(RecordError, ValueError, RecursionError):
+                    yield record_from_json(Event, json.loads(line))
+
+    def write_table(self) -> None:
+        """Write all rows as CSV.
+
+        Raises:
+            StoreError: the file cannot be written.
+        """
+        rows = (map(cell, to_json(event).values()) for event in self._rows())
+        text = csv_text([[each.name for each in fields(Event)], *rows])
+        write_file(self.folder / TABLE, text, inside=self.folder)
 
     def write_metrics(self) -> None:
         """Write the figures for Prometheus, as the textfile collector of its node exporter reads.

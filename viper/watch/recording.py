@@ -319,9 +319,7 @@ class _Writer:
         self._begin = self._zero = 0.0  # where the core, and the file, begin in the stream
         self._bytes = self._since_key = 0
         self._last: float | None = None  # when the last packet is decoded
-        self._kept: deque[tuple[float, Any]] = (
-            deque()
-        )  # those of this file, for the next one's lead
+        self._kept = deque[tuple[float, Any]]()  # those of this file, for the next one's lead
         self._is_behind = False
 
     def add(self, packet: Any, stream: Any) -> None:
@@ -376,12 +374,10 @@ class _Writer:
             self._kept.popleft()
         utc = datetime.now(UTC).strftime(_UTC)
         self._name = f"{self.number:09d}-{utc}-{now - lead_from:.3f}"
-        self._output = av.open(
-            str(self._folder / f".{self._name}.mkv"),
-            "w",
-            format="matroska",
-            options={"avoid_negative_ts": "disabled"},
-        )  # it would move pictures, not only decoding
+        # else it would move pictures, not only decoding
+        options = {"avoid_negative_ts": "disabled"}
+        part = str(self._folder / f".{self._name}.mkv")
+        self._output = av.open(part, "w", format="matroska", options=options)
         self._track, self._stream = self._output.add_stream_from_template(stream), stream
         for _, packet in self._kept:
             self._write(packet)

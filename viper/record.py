@@ -258,7 +258,7 @@ def reference_text(reference: Mapping[str, Any]) -> str:
 
 def _clip_words(name: str) -> str:
     """Return the part of a video that a clip shows, as ``0:59:57.5 to 1:00:05.5``."""
-    start, length, _ = map(int, name.split("-")[1:])
+    start, length, _ = map(int, name.split("-")[1:4])
     ends = (timedelta(milliseconds=each) for each in (start, start + length))
     return " to ".join(re.sub(r"(\.\d*?)0+$", r"\1", str(each)) for each in ends)
 

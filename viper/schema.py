@@ -311,13 +311,14 @@ class Check:
     margin: float | None = None
 
 
-# A clip of a video: its start and length in ms, and the number of moments whose frames it has.
-CLIP_ID = re.compile(r"clip-([0-9]{1,9})-([0-9]{1,9})-([0-9]{1,2})")
+# A clip of a video: its start and length in ms, and the number of moments whose frames it has, or
+# the key frames before them.
+CLIP_ID = re.compile(r"clip-([0-9]{1,9})-([0-9]{1,9})-([0-9]{1,2})(-keys)?")
 
 
-def clip_id(start: float, seconds: float, count: int) -> str:
+def clip_id(start: float, seconds: float, count: int, keys: bool = False) -> str:
     """Return the name of a clip: a video's frames at so many moments, evenly from the start."""
-    return f"clip-{round(1_000 * start)}-{round(1_000 * seconds)}-{count}"
+    return f"clip-{round(1_000 * start)}-{round(1_000 * seconds)}-{count}{'-keys' * keys}"
 
 
 # No video is longer, in seconds; a program may return any number.

@@ -134,6 +134,52 @@ def execute_command(video):
     )
 
 
+@pytest.fixture(scope="module")
+def fading(tmp_path_factory: pytest.TempPathFactory) -> Media:
+    """A light that is on from 30.5 to 47.25 s, in a file with a key frame every 5 s."""
+    frames = np.full((SECONDS * CLIP_FPS, 48, 64, 3), 20, np.uint8)
+    frames[round(30.5 * CLIP_FPS) : round(47.25 * CLIP_FPS)] = 200
+    path = tmp_path_factory.mktemp("video") / "clip.mp4"
+    write_mp4(path, frames, keys=5 * CLIP_FPS)
+    return media_from(path)
+
+
+@pytest.mark.parametrize(
+    "answer", ["mean_color(frame)[0] > 128", "'no' if mean_color(frame)[0] < 128 else 'yes'"]
+)
+def test_changes_are_sought_between_two_looks(fading: Media, sandbox: Sandbox, answer: str) -> None:
+    """Few looks at key frames, and as many more as find both borders by halves."""
+    session = Toolbox(ModelSet({}), ToolSettings()).session(fading.for_run())
+    program = f"""
+def execute_command(video):
+    return VideoSegment(video).moments(lambda frame: {answer}, step=8, within=0.125)
+"""
+    arguments = media_arguments(session.media)
+    outcome = sandbox.run(program, tools=session, entry="execute_command", args=arguments)
+    assert outcome.failure is None
+    ((start, end),) = outcome.value
+    assert start == pytest.approx(30.5, abs=0.125) and end == pytest.approx(47.25, abs=0.125)
+    looked = [call for call in session.calls if call.tool == "mean_color"]
+    assert 13 < len(looked) < 13 + 2 * 8
+    video = arguments["video"]
+    keys = session.call("read_clip", (video, 3, 99, 12, True), {}, None)
+    times = session.call("frame_times", (keys,), {}, None)
+    assert all(0 <= at - time <= 5 for at, time in zip(range(3, 99, 8), times, strict=True))
+    assert keys.fields[0].endswith("-keys")
+
+
+def test_looks_without_change_are_not_followed_up(fading: Media, sandbox: Sandbox) -> None:
+    session = Toolbox(ModelSet({}), ToolSettings()).session(fading.for_run())
+    program = """
+def execute_command(video):
+    return VideoSegment(video).moments(lambda frame: mean_color(frame)[0] > 250, 8, within=1)
+"""
+    arguments = media_arguments(session.media)
+    outcome = sandbox.run(program, tools=session, entry="execute_command", args=arguments)
+    assert outcome.value == []
+    assert len([call for call in session.calls if call.tool == "mean_color"]) == 13
+
+
 def test_a_part_of_a_clip_ends_where_the_clip_does(session: ToolSession) -> None:
     video = media_arguments(session.media)["video"]
     clip = session.call("read_clip", (video, 10, 20, 10), {}, None)

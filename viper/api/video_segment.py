@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from viper.api.expressions import is_true
 from viper.api.image_patch import ImagePatch
 from viper.api.registry import UNLISTED, method
 from viper.api.runtime import Caller, ImageHandle, VideoHandle, frame_number, number, text, texts
@@ -226,7 +227,8 @@ class VideoSegment:
     def overview(self, count: int = 32) -> VideoSegment:
         """Look at the whole segment with few frames.
 
-        Return a segment of at most ``count`` frames of the video file, evenly spread; at most 64.
+        Return a segment of at most ``count`` frames of the video file, evenly spread, at most
+        64; frames that are far apart are those of the file that are read fastest.
 
         Example:
             # Is there ever a dog in the yard?
@@ -236,7 +238,7 @@ class VideoSegment:
                 info = {"dog seen": any(frame.exists("dog") for frame in frames)}
                 return select_answer(info, question, possible_answers)
         """
-        return self._clip(None, None, number(count, "count"))
+        return self._clip(None, None, number(count, "count"), roughly=True)
 
     @method(_CHOICE, api=LONG)
     def skim(
@@ -256,10 +258,8 @@ class VideoSegment:
                            for frame in minute.frame_iterator() if frame.exists("man")]
                 return select_answer(carried, question, possible_answers)
         """
-        every = float(number(step, "step"))
-        if every <= 0:
-            raise ValueError(f"step must be above 0 seconds, not {every:g}")
         begin, until = self._call("segment_span", self)
+        every = _above_0(step, "step")
         first = begin if start is None else float(number(start, "start"))
         last = until if end is None else float(number(end, "end"))
         count = max(1, math.ceil((last - first) / every - 1e-6))
@@ -284,9 +284,7 @@ class VideoSegment:
                         return select_answer(info, question, possible_answers)
                 return select_answer("no cat", question, possible_answers)
         """
-        middle, half = float(number(moment, "moment")), float(number(around, "around"))
-        if half <= 0:
-            raise ValueError(f"around must be above 0 seconds, not {half:g}")
+        middle, half = float(number(moment, "moment")), _above_0(around, "around")
         return self._clip(max(0.0, middle - half), middle + half, _CLOSE)
 
     @method(_CHOICE, api=LONG)
@@ -325,9 +323,7 @@ class VideoSegment:
                 info = {"cars": len(cars), "seconds": [car["end"] - car["start"] for car in cars]}
                 return select_answer(info, question, possible_answers)
         """
-        every = float(number(rate, "rate"))
-        if every <= 0:
-            raise ValueError(f"rate must be above 0 frames a second, not {every:g}")
+        every = _above_0(rate, "rate", "frames a second")
         found = self._call("track_objects", self, texts(object_name, "object_name"), every)
         width, height = found["size"]
         handles = [
@@ -344,12 +340,17 @@ class VideoSegment:
 
     @method(_CHOICE, api=LONG)
     def moments(
-        self, condition: Callable[[ImagePatch], bool], step: float = 1.0
+        self,
+        condition: Callable[[ImagePatch], bool],
+        step: float = 1.0,
+        within: float | None = None,
     ) -> list[tuple[float, float]]:
         """Find when a condition holds, with a frame every ``step`` seconds.
 
-        ``condition`` is a function of a frame. Return ``(start, end)`` of each time that it
-        holds, in seconds from the start of the video file.
+        ``condition`` is a function of a frame; "no" does not hold. Return ``(start, end)`` of
+        each time that it holds, in seconds from the start of the video file. In a long video,
+        take a large ``step`` and ``within``: where the condition changes from one frame to the
+        next, frames between them are looked at until the change is known to so many seconds.
 
         Example:
             # How long is the light red, all together?
@@ -362,20 +363,47 @@ class VideoSegment:
                 info = {"seconds of red": sum(end - start for start, end in red)}
                 return select_answer(info, question, possible_answers)
         """
-        every = float(number(step, "step"))
-        if every <= 0:
-            raise ValueError(f"step must be above 0 seconds, not {every:g}")
         first, last = self._call("segment_span", self)
-        times: list[float] = []
-        holds: list[bool] = []
+        every = _above_0(step, "step")
+        close = None if within is None else _above_0(within, "within")
+        looks: dict[float, bool] = {}
         while first < last:
-            part = self.skim(first, min(first + _CLOSE * every, last), every)
+            count = min(_CLOSE, max(1, math.ceil((last - first) / every - 1e-6)))
+            part = self._clip(first, first + count * every, count, bool(close))
             for index, time in enumerate(part._call("frame_times", part)):
-                if not times or time > times[-1]:
-                    times.append(time)
-                    holds.append(bool(condition(part.frame_from_index(index))))
-            first += _CLOSE * every
-        return joined_moments(times, holds, 0)
+                if time not in looks:
+                    looks[time] = is_true(condition(part.frame_from_index(index)))
+            first += count * every
+        times = sorted(looks)
+        for early, late in zip(times, times[1:], strict=False) if close else ():
+            if looks[early] != looks[late]:
+                self._seek_change(condition, looks, early, late, close or every)
+        times = sorted(looks)
+        return joined_moments(times, [looks[time] for time in times], 0)
+
+    def _seek_change(
+        self,
+        condition: Callable[[ImagePatch], bool],
+        looks: dict[float, bool],
+        early: float,
+        late: float,
+        close: float,
+    ) -> None:
+        """Add looks between two that differ, until two that differ are so close together."""
+        while late - early > close:
+            part = self.skim(early, late, max(close, (late - early) / _CLOSE))
+            between = [(index, time) for index, time in enumerate(part._call("frame_times", part))
+                       if early < time < late]  # fmt: skip
+            if not between:
+                return
+            while between:
+                middle = len(between) // 2
+                index, time = between[middle]
+                looks[time] = is_true(condition(part.frame_from_index(index)))
+                if looks[time] == looks[early]:
+                    early, between = time, between[middle + 1 :]
+                else:
+                    late, between = time, between[:middle]
 
     @method(UNLISTED)
     def select_answer(self, info: Any, question: str, options: Sequence[str]) -> str:
@@ -395,8 +423,10 @@ class VideoSegment:
     def _call(self) -> Caller:
         return self._handle.call
 
-    def _clip(self, start: float | None, end: float | None, count: float) -> VideoSegment:
-        return VideoSegment(self._call("read_clip", self, start, end, int(count)))
+    def _clip(
+        self, start: float | None, end: float | None, count: float, roughly: bool = False
+    ) -> VideoSegment:
+        return VideoSegment(self._call("read_clip", self, start, end, int(count), roughly))
 
     def _ask(self, tool: str, question: str | None) -> str:
         if question is not None:
@@ -442,6 +472,14 @@ def joined_moments(times: Sequence[float], holds: Sequence[bool], least: float) 
             found[-1] = (found[-1][0], end)
         else:
             found.append((start, end))
+    return found
+
+
+def _above_0(value: Any, name: str, unit: str = "seconds") -> float:
+    """Return a number above 0 that a program gave."""
+    found = float(number(value, name))
+    if found <= 0:
+        raise ValueError(f"{name} must be above 0 {unit}, not {found:g}")
     return found
 
 

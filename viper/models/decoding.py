@@ -124,7 +124,11 @@ class Decoded:
 
 
 def decode(
-    path: Path, page: int = 1, picture: bool = False, times: Sequence[float] = ()
+    path: Path,
+    page: int = 1,
+    picture: bool = False,
+    times: Sequence[float] = (),
+    keys: bool = False,
 ) -> Decoded:
     """Decode a file in a worker.
 
@@ -133,6 +137,7 @@ def decode(
         picture: refuse videos.
         times: rising seconds from the start of a video; each frame that a player shows then is kept
             once. By default some are kept that are spread over the video.
+        keys: take the key frame before each time instead, for which no other is decoded.
 
     Raises:
         MediaError: no picture or video, damaged, too large, or it takes too long.
@@ -142,7 +147,8 @@ def decode(
     with limited() as limits:
         worker = _WORKERS.take()
         try:
-            with worker.reserved(path, page, picture, times, limits):
+            asked = {"page": page, "picture": picture, "times": [*times], "keys": keys}
+            with worker.reserved(path, limits, **asked):
                 decoded = worker.result()
         except MediaError:
             _WORKERS.put(worker)
@@ -172,13 +178,10 @@ class _Worker:
         self._limits = Limited()
 
     @contextmanager
-    def reserved(
-        self, path: Path, page: int, picture: bool, times: Sequence[float], limits: Limited
-    ) -> Iterator[None]:
+    def reserved(self, path: Path, limits: Limited, **asked: Any) -> Iterator[None]:
         """Ask for a file, and hold its pixels until the end of the block."""
         self._path, self._limits = path, limits
-        send(self.channel, {"path": str(path), "cwd": str(Path.cwd()), "page": page,
-                             "picture": picture, "times": list(times)})  # fmt: skip
+        send(self.channel, {"path": str(path), "cwd": str(Path.cwd()), **asked})
         pixels = int(self._receive()[0]["pixels"])
         if pixels > limits.pixels:
             raise self._too_much(pixels)

@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -160,9 +161,10 @@ class Media:
             raise KeyError(name)
         if not self.paths or not self.paths[0].is_file():
             raise MediaError("parts of a video are read from its file, which is not there")
-        start, length, count = map(int, named.groups())
+        start, length, count = map(int, named.group(1, 2, 3))
         times = [(start + length * number / count) / 1e3 for number in range(count)]
-        found: Decoded = self._clips.get((name,), lambda: decode(self.paths[0], times=times))[0]
+        read = partial(decode, self.paths[0], times=times, keys=named[4] is not None)
+        found: Decoded = self._clips.get((name,), read)[0]
         return found
 
     def origin(self, image_id: str) -> Origin:
@@ -381,13 +383,16 @@ def _checked(array: np.ndarray[Any, Any], name: str) -> Pixels:
 CLIP_FPS = 8
 
 
-def write_mp4(path: Path, frames: NDArray[np.uint8], quality: int = 16) -> None:
+def write_mp4(
+    path: Path, frames: NDArray[np.uint8], quality: int = 16, keys: int | None = None
+) -> None:
     """Write ``uint8 [T, H, W, 3]`` RGB frames as H.264 in an MP4 file, :data:`CLIP_FPS` a second.
 
     Args:
         path: replaced if it exists; appears only when complete.
         frames: even width and height (the format halves the colour planes).
         quality: x264's constant rate factor, 0 best, 51 worst.
+        keys: most frames from one key frame to the next; by default x264's 250.
     """
     part = path.with_name(path.name + ".part")
     with av.open(str(part), "w", format="mp4") as container:
@@ -395,7 +400,7 @@ def write_mp4(path: Path, frames: NDArray[np.uint8], quality: int = 16) -> None:
         stream.width, stream.height = frames.shape[2], frames.shape[1]
         stream.pix_fmt = "yuv420p"
         stream.thread_count = 1
-        stream.options = {"crf": str(quality), "preset": "veryfast"}
+        stream.options = {"crf": str(quality), "preset": "veryfast", "g": str(keys or 250)}
         for image in frames:
             container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
         container.mux(stream.encode())

@@ -119,7 +119,7 @@ class OpenedFile:
 
 @contextmanager
 def opened(
-    path: Path, page: int, picture: bool, times: Sequence[float] = ()
+    path: Path, page: int, picture: bool, times: Sequence[float] = (), keys: bool = False
 ) -> Iterator[OpenedFile]:
     """Open a picture or video in a worker, and read no more than its size.
 
@@ -127,6 +127,7 @@ def opened(
         page: of files with several pages, from 1.
         picture: refuse videos.
         times: seconds from the start of a video of which a frame each is read, rising.
+        keys: read the key frames before them.
 
     Raises:
         MediaError: from here and from the block, as for :func:`media_from`.
@@ -168,7 +169,7 @@ def opened(
                     )
                 codec = container.streams.video[0].codec_context
                 kept = _kept(codec.width, codec.height)
-                yield OpenedFile(kept, partial(_decode_video, container, path, times))
+                yield OpenedFile(kept, partial(_decode_video, container, path, times, keys))
 
 
 @contextmanager
@@ -321,14 +322,17 @@ def _decode_animation(image: Any, times: Sequence[float], file: OpenedFile) -> P
     return pixels
 
 
-def _decode_video(container: Any, path: Path, times: Sequence[float], file: OpenedFile) -> Pixels:
+def _decode_video(
+    container: Any, path: Path, times: Sequence[float], keys: bool, file: OpenedFile
+) -> Pixels:
     """Return the kept frames of a video, turned as a player shows them: those shown at ``times``,
-    else some that are spread over its length.
+    or the key frames before, else some that are spread over its length.
     """
     stream = container.streams.video[0]
     rate = float(stream.average_rate or 0) or 1.0
     file.seconds = (container.duration or 0) / 1e6  # as the header has it, in microseconds
-    if is_long := not times and file.seconds * rate > MAX_DECODED_FRAMES:
+    if not times and file.seconds * rate > MAX_DECODED_FRAMES:
+        keys = True
         times = ((np.arange(MAX_FRAMES) + 0.5) / MAX_FRAMES * file.seconds).tolist()
 
     def frames() -> Iterator[tuple[int, float, Callable[[], Pixels]]]:
@@ -352,7 +356,7 @@ def _decode_video(container: Any, path: Path, times: Sequence[float], file: Open
         file.seconds = max(file.seconds, position / rate)
 
     if times:
-        found = [(time, _shown(frame)) for time, frame in _frames_at(container, times, is_long)]
+        found = [(time, _shown(frame)) for time, frame in _frames_at(container, times, keys)]
         kept = [(time, pixels) for time, pixels in found if pixels.shape == found[0][1].shape]
         file.times.extend(time for time, _ in kept)
         pixels = _stacked([pixels for _, pixels in kept])
@@ -363,18 +367,16 @@ def _decode_video(container: Any, path: Path, times: Sequence[float], file: Open
     return pixels
 
 
-def _frames_at(
-    container: Any, times: Sequence[float], roughly: bool
-) -> Iterator[tuple[float, Any]]:
+def _frames_at(container: Any, times: Sequence[float], keys: bool) -> Iterator[tuple[float, Any]]:
     """Yield the frames that a player shows at rising times, each once, with their own times.
 
     What is farther than ``_SEEK_S`` is sought. Damaged parts yield nothing.
 
     Args:
-        roughly: take the frame before each time that needs no other.
+        keys: take the key frame before each time.
     """
     stream = container.streams.video[0]
-    if roughly:
+    if keys:
         stream.codec_context.skip_frame = "NONKEY"
     begin = float((stream.start_time or 0) * stream.time_base)
     decoded: Iterator[Any] = iter(())
@@ -398,7 +400,7 @@ def _frames_at(
                     decoded = container.decode(video=0)
                     following, back = next(decoded, None), 2 * back or _SEEK_S
         with suppress(av.error.FFmpegError):
-            while following is None or (second(following) <= time and not roughly):
+            while following is None or (second(following) <= time and not keys):
                 last = following or last
                 following = next(decoded, None)
                 if following is None:
@@ -471,8 +473,9 @@ def main(descriptor: int) -> None:
 
 
 def _serve(channel: socket.socket, asked: dict[str, Any]) -> None:
-    os.chdir(asked["cwd"])
-    with opened(Path(asked["path"]), asked["page"], asked["picture"], asked["times"]) as file:
+    os.chdir(asked.pop("cwd"))
+    path = Path(asked.pop("path"))
+    with opened(path, **asked) as file:
         send(channel, {"pixels": file.pixels})
         if not channel.recv(MESSAGE_BYTES):
             return

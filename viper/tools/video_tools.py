@@ -16,15 +16,24 @@ from viper.schema import clip_id
 from viper.tools.session import ToolSession
 from viper.tools.tracking import segment_span, track_objects
 
+# Key frames serve looks farther apart than this: most files have one every 2 to 10 seconds.
+_APART_S = 4.0
+
 
 def read_clip(
-    session: ToolSession, segment: Any, start: float | None, end: float | None, count: int
+    session: ToolSession,
+    segment: Any,
+    start: float | None,
+    end: float | None,
+    count: int,
+    roughly: bool = False,
 ) -> Ref:
     """Return a video of the frames that the file shows at ``count`` moments from start to end.
 
     Args:
         start, end: seconds from the start of the video; None is the segment's own start or end.
         count: of moments, evenly spread; a frame that is shown at several of them is there once.
+        roughly: read the key frames before the moments if these are far apart.
     """
     if not 1 <= int(count) <= MAX_FRAMES:
         raise ToolError(
@@ -39,7 +48,8 @@ def read_clip(
             f"{begin:g} to {until:g} s; expected a part of the video, which is "
             f"{media.seconds:g} s long"
         )
-    name = clip_id(begin, until - begin, int(count))  # past the end it shows the last frame
+    keys = bool(roughly) and (until - begin) / int(count) > _APART_S
+    name = clip_id(begin, until - begin, int(count), keys)  # past the end it shows the last frame
     frames = media.frames(name)
     return Ref("video", (name, len(frames), frames.shape[2], frames.shape[1]))
 

@@ -172,6 +172,19 @@ def test_doubtful_half_is_withheld_where_confidence_tells() -> None:
     assert promise.bound <= 0.10
 
 
+def test_what_is_not_certified_is_given_where_the_risk_is_likely_kept() -> None:
+    confidence = np.linspace(1, 0, 30)
+    promise = certify(confidence, confidence > 0.5, 0.05)
+    assert not promise.certified
+    assert 0.45 < promise.answered < 0.55 and promise.limit > 0.45
+    assert promise.bound > 0.5  # of all answers
+    chance = certify(confidence, np.arange(30) % 2 == 0, 0.05)
+    assert (chance.certified, chance.answered) == (False, 0.0)
+    assert chance.limit > 1
+    alone = certify(np.full(20, 0.8), np.arange(20) > 3, 0.10)
+    assert (alone.answered, alone.limit > 1) == (0.0, True)
+
+
 def test_promises_are_seldom_broken() -> None:
     """The bound fails as seldom as it says, with a confidence that tells nothing."""
     draw, broken = np.random.default_rng(0), 0

@@ -89,6 +89,8 @@ class JobRunner:
             with self._lock:
                 self.doubtful += 1
             message = f"confidence {confidence:.2f}, and {promise.limit:.2f} is needed"
+            if promise.limit > 1:
+                message = "no confidence is likely to keep the risk that was asked for"
             row = replace(row, failure=DOUBTFUL, message=message, score=0.0)
         return replace(first, row=row, trace=replace(trace, answer=answer))
 

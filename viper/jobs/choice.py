@@ -39,6 +39,9 @@ SURE = 0.90
 # Share of a promise's error rate for giving every answer; the rest is for limits of confidence.
 _OF_ALL = 0.6
 
+# Limit that withholds every answer: no confidence is above 1.
+_NO_LIMIT = 2.0
+
 # Neighbours that the baseline may use; the labels choose.
 _NEIGHBOURS = (1, 3, 5)
 
@@ -194,8 +197,9 @@ class Risk:
     """What can be promised about the answers that are given.
 
     Attributes:
-        limit: least confidence of an answer that is given.
-        bound: with 90 % confidence, at most this share of them is wrong.
+        limit: least confidence of an answer that is given; above 1, none is.
+        bound: with 90 % confidence, at most this share of them is wrong; of all answers, if
+            nothing is certified.
         answered: share of the labelled cases that are answered.
         certified: whether the bound is at most the risk that was asked for.
         more: further labels that are needed at least, if none of those is wrong.
@@ -209,9 +213,11 @@ class Risk:
 
 
 def certify(confidence: Floats, right: Any, risk: float) -> Risk:
-    """Return the lowest limit of confidence that surely keeps a risk, else the bound of all.
+    """Return the lowest limit of confidence that surely keeps a risk.
 
-    Giving every answer is tried first. Where labels suffice for more than that, a part of the error
+    If none does, it is the lowest that is as likely to keep it as not, with the bound of all
+    answers: one of a limit that was chosen by the same cases would not hold. Giving every answer is
+    tried first. Where labels suffice for more than that, a part of the error
     rate (``_OF_ALL``) is kept for limits, from the surest half of the cases on, until one fails.
 
     Args:
@@ -236,7 +242,10 @@ def certify(confidence: Floats, right: Any, risk: float) -> Risk:
     more = 1
     while upper_bound(int(wrong[-1]), n + more, error) > risk:
         more += 1
-    return Risk(float(falling[-1]), upper_bound(int(wrong[-1]), n, error), 1.0, False, more)
+    likely = [end for end in ends if upper_bound(int(wrong[end]), end + 1, 0.5) <= risk]
+    limit = float(falling[likely[-1]]) if likely else _NO_LIMIT
+    answered = (likely[-1] + 1) / n if likely else 0.0
+    return Risk(limit, upper_bound(int(wrong[-1]), n, error), answered, False, more)
 
 
 def upper_bound(wrong: int, n: int, rate: float = 1 - SURE) -> float:

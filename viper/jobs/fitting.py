@@ -381,10 +381,11 @@ class Fitting:
                 than = "better than" if lead else "as good as"
                 remarks.append(f"the {name} would be {than} the program on these labels")
         if promise is not None and not promise.certified:
+            given = f"{promise.answered:.0%} of cases get one, which keep it as likely as not"
             remarks.append(
                 f"a risk of {self.settings.risk:g} is not certifiable and needs at least "
                 f"{promise.more} more labels; with 90 % confidence at most {promise.bound:.0%} of "
-                "all answers are wrong, and none is withheld"
+                f"all answers are wrong; {given if promise.answered else 'all are withheld'}"
             )
         return tuple(remarks)
 

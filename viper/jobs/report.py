@@ -18,16 +18,16 @@ def told(record: JobRecord) -> Iterator[str]:
     for name, estimate in record.baselines.items():
         yield f"  {name}: {with_interval(vars(estimate))}"
     yield from (f"note: {remark}" for remark in record.remarks)
-    if record.promise is not None and record.promise.certified:
-        yield f"promised: {promised(record)}"
+    if text := promised(record):
+        yield f"promised: {text}"
     yield f"program ({record.kept[0].origin}):"
     yield from (f"  {line}" for line in record.kept[0].program.strip().splitlines())
 
 
 def promised(record: JobRecord) -> str:
-    """Return the promise in words; "" if no risk was asked for."""
+    """Return the promise in words; "" if none can be given."""
     promise = record.promise
-    if promise is None:
+    if promise is None or not promise.certified:
         return ""
     return (
         f"with 90 % confidence at most {promise.bound:.1%} of the given answers are wrong; "

@@ -8,7 +8,7 @@ from typing import Any
 
 from viper.evaluate.intervals import mean, over_seeds, paired, proportion, ratio
 from viper_lab.jobs.simulated import FIRST, Simulated
-from viper_lab.jobs.study import Row, realised
+from viper_lab.jobs.study import SIZES, Row, realised
 from viper_lab.papers.result import Claim, Gain, Reproduction, TableCell, in_percent
 
 TITLE = "One question about many pictures, from a few labels"
@@ -95,7 +95,9 @@ def _claims(rows: Sequence[Row], gains: Sequence[Gain]) -> list[Claim]:
     wins = [_wins(row) for row in rows]
     told = [row.warned for row, won in zip(rows, wins, strict=True) if not won]
     held = [row.low <= fmean(row.fitted) <= row.high for row in rows]
-    above = [realised(row)[1] for row in rows if row.certified]
+    asked = [row for row in rows if row.size > min(SIZES)]
+    above = [realised(row)[1] for row in asked]
+    broken = sum(realised(row)[1] for row in asked if row.certified)
     covered = [fmean(row.given) for row in rows if row.risk == 0.10 and row.size >= 60]
     claims = [
         Claim.of_gain("fitted above zero-shot by 10 points on average", by_job,
@@ -117,8 +119,10 @@ def _claims(rows: Sequence[Row], gains: Sequence[Gain]) -> list[Claim]:
                   f"{fmean(widths):.3f}" if widths else "not measured")
         )  # fmt: skip
     claims.append(
-        Claim("a promised risk is surely broken in at most 10 % of jobs",
-              fmean(above) <= BROKEN if above else None, f"{sum(above)} of {len(above)} promised")
+        Claim("from 60 labels on the risk is surely broken in at most 10 % of jobs",
+              fmean(above) <= BROKEN if above else None,
+              f"{sum(above)} of {len(above)}; {broken} of the "
+              f"{sum(row.certified for row in asked)} that were promised")
     )  # fmt: skip
     claims.append(
         Claim("median coverage at risk .10 at least 50 %",

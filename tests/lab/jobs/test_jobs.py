@@ -67,7 +67,7 @@ def test_claims_are_judged_from_the_rows(tmp_path: Path) -> None:
         "the interval holds the test accuracy in 85 % of jobs": False,
         "mean width at 20 labels at most 0.40": None,
         "mean width at 60 labels at most 0.25": False,
-        "a promised risk is surely broken in at most 10 % of jobs": False,
+        "from 60 labels on the risk is surely broken in at most 10 % of jobs": False,
         "median coverage at risk .10 at least 50 %": True,
         "20 labels: at most 3 minutes and 40 requests": None,
         "review needs 25 % fewer labels than random order, interval above 0": None,

@@ -5,8 +5,9 @@
 An hour is twelve long clips of the world, one after the other, with a key frame at least every
 eight seconds, as most files have. In each of ten clips one object is there once for 10 to 30 s, and
 nowhere else in the hour. The question is when. The writer of `embedded` writes the condition for
-the first frame, as for `viper watch`; a given program looks for it with `moments`, and returns the
-begin of the longest time that it holds, which must be right within a second. Prints how often it
+the first frame, as for `viper watch`. A given program looks for it with `moments`, has the matcher
+agree with the detector about what is found, and returns the begin of the longest time that it
+holds, which must be right within a second. Prints how often it
 is, with the shares of frames that were decoded and that a model was asked about; then the same with
 as many looks at even distances.
 """
@@ -40,6 +41,7 @@ from viper.storage.json_lines import dumps
 from viper.watch.watching import written_program
 from viper_lab.world.clips import render_frames
 from viper_lab.world.long_clips import LongClip, long_clip
+from viper_lab.world.vocabulary import COLOURS, SHAPES
 
 CLIPS, CLIP_S, ASKED = 12, 300.0, 10
 
@@ -52,8 +54,13 @@ _KEYS = 8 * CLIP_FPS
 _CALLS = 5_000
 
 SEARCH = """
+def is_sure(frame):
+    if holds(frame) != "yes":
+        return False
+    patches = frame.find({thing!r})
+    return bool(patches) and patches[0].best_text_match({alike!r}) == {thing!r}
 def execute_command(video):
-    found = VideoSegment(video).moments(holds, step={step}, within={within})
+    found = VideoSegment(video).moments(is_sure, step={step}, within={within})
     if not found:
         return "never"
     start, end = max(found, key=lambda span: span[1] - span[0])
@@ -150,10 +157,13 @@ def drawn(hour: Sequence[tuple[LongClip, int]], path: Path) -> dict[str, float]:
     return begins
 
 
-def searching(condition: str, step: float, within: float | None) -> str:
+def searching(condition: str, thing: str, step: float, within: float | None) -> str:
     """Return a program that looks for the times at which a program for a frame says yes."""
     holds = re.sub(r"def execute_command\((\w+)[^)]*\)", r"def holds(\1)", condition, count=1)
-    return holds + SEARCH.format(step=step, within=within)
+    mine = set(thing.split())
+    alike = [f"{colour} {shape}" for colour in COLOURS for shape in SHAPES
+             if mine & {colour, shape}]  # fmt: skip
+    return holds + SEARCH.format(thing=thing, alike=alike, step=step, within=within)
 
 
 def frames_of(result: RunResult) -> set[str]:
@@ -213,7 +223,7 @@ def ask(
     run = RunOptions("question", self_tune=False, checks=False)
     for score in scores.values():
         counting.frames = 0
-        program = searching(condition, step, within)
+        program = searching(condition, thing, step, within)
         result = reasoner.execute(program, media_from(path), words, run)
         moment = None if result.answer is None else result.answer.moment
         looks = len(frames_of(result))

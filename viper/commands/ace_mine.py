@@ -22,10 +22,15 @@ from viper.ace.generate import QueryStore, Request, generate, read_description, 
 from viper.ace.mining import ExampleSource, Shots, candidates, work_folder
 from viper.ace.select import Selection, agreed, best_first, kept, select
 from viper.commands import options as cli
+from viper.commands.evaluating import ProfileRecipe
+from viper.commands.on_ray import opened_engine, profile_choice
+from viper.commands.run_options import RayOptions
 from viper.commands.terminal import evaluation_progress, hint_to_go_on, note, status
 from viper.data.sample import DatasetSpec
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 from viper.evaluate.campaign import Budget, Campaign
+from viper.evaluate.engines.ray import manifest_differences
+from viper.evaluate.engines.ray_actor import EvaluationWork
 from viper.evaluate.evaluation import read_ids
 from viper.models.llm.protocol import LLM
 from viper.reasoner import Reasoner
@@ -37,7 +42,7 @@ TASKS = ("ground", "question", "choice", "statement")
 
 
 @dataclass(frozen=True, kw_only=True)
-class MineOptions(cli.ProfileChoice):
+class MineOptions(RayOptions, cli.ProfileChoice):
     """Options of ``viper ace mine``."""
 
     # fmt: off
@@ -73,7 +78,8 @@ class MineOptions(cli.ProfileChoice):
         help="API to write programs for; repeatable. The bank holds the examples of all APIs.")
     budget: int | None = cli.option("--budget", type=click.IntRange(1), metavar="N",
         help="Maximum number of requests to the language model, over all APIs and sessions.")
-    workers: int = cli.workers_field()
+    workers: int = cli.workers_field(
+        "Number of samples to answer at the same time; with --engine ray, in each actor.")
     work: Path | None = cli.option("--work", type=cli.OutPath(), metavar="DIR",
         help="Folder for the answers. By default BANK.mining.")
     # fmt: on
@@ -93,6 +99,7 @@ def mine(options: MineOptions) -> int:
     viper ace mine --data world --shots 16 --out bank.jsonl
     viper ace mine --data refcoco --root refer --profile local --keep 16 --out bank.jsonl
     viper ace mine --data nextqa --root nextqa --ids chosen.txt --programs 4 --out bank.jsonl
+    viper ace mine --data gqa --root /shared/gqa --engine ray --ray-address auto --out bank.jsonl
     """
     if options.agree and options.random_keep:
         raise UsageError("--agree keeps correct programs, --random-keep any program; choose one")
@@ -116,8 +123,13 @@ def mine(options: MineOptions) -> int:
             with status(f"{api}: loading models"):
                 document, execution = to_json(profile.document), {"workers": options.workers}
                 campaign = Campaign.of(evaluation, samples, reasoner, document, execution)
-            with hint_to_go_on():
-                rows, ended = campaign.answer(folder, options.workers, budget, evaluation_progress)
+            recipe = ProfileRecipe(profile_choice(replace(options, api=api)), examples=False)
+            there = EvaluationWork(recipe, evaluation, options.workers, shots.samples)
+            here = campaign.work(options.workers)
+            threads = profile.document.threads
+            opened = opened_engine(there, options, threads, here, manifest_differences)
+            with hint_to_go_on(), opened as engine:
+                rows, ended = campaign.answer(folder, engine, budget, evaluation_progress)
             library, model_id = reasoner.components.library, reasoner.components.llm.model_id
             source = ExampleSource(evaluation, api, library, model_id)
             candidates_of_api = candidates(rows, samples, source)
@@ -235,7 +247,8 @@ def describe(options: DescribeOptions) -> int:
         campaign = replace(campaign, manifest=manifest, todo=todo)
         budget = Budget(llm_calls=None if options.budget is None else options.budget - llm_calls)
         folder = work_folder(options.out, components.settings.api, work)
-        rows, ended = campaign.answer(folder, options.workers, budget, evaluation_progress)
+        engine = campaign.engine(options.workers)
+        rows, ended = campaign.answer(folder, engine, budget, evaluation_progress)
         answered = ended.running.done - ended.running.failed
         note(f"programs: {ended.running.done} of {ended.running.total}, {answered} gave an answer")
         if ended.reason == "budget":

@@ -18,9 +18,9 @@ import click
 
 from viper.commands import options as cli
 from viper.commands.exported import profile_of, warn_of_models
-from viper.commands.on_ray import opened_pool, ray_engine
+from viper.commands.on_ray import opened_engine
 from viper.commands.run_options import GIVEN_PROGRAMS, RayOptions, run_changes, run_settings
-from viper.commands.terminal import evaluation_progress, hint_to_go_on, note, status
+from viper.commands.terminal import evaluation_progress, hint_to_go_on, note
 from viper.data.own import FolderSamples, folder_samples
 from viper.data.remote import remote_folder
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
@@ -29,13 +29,7 @@ from viper.evaluate.campaign import bound_arenas, run
 from viper.evaluate.engines.local import Bounds, LocalEngine
 from viper.evaluate.engines.ray import Facts
 from viper.evaluate.engines.ray_actor import Work
-from viper.evaluate.engines.sample_runner import (
-    SHARED_MEDIA_BYTES,
-    Engine,
-    ItemRunner,
-    SampleRunner,
-    items,
-)
+from viper.evaluate.engines.sample_runner import SHARED_MEDIA_BYTES, ItemRunner, SampleRunner, items
 from viper.evaluate.metrics import metric
 from viper.evaluate.runs.manifest import PACKAGES, decisive_tables
 from viper.jobs.answering import DOUBTFUL, JobRunner
@@ -179,10 +173,6 @@ class _Opened:
     facts: Facts
 
 
-def _differing(expected: Facts, actual: Facts) -> list[str]:
-    return [name for name in expected if expected[name] != actual.get(name)]
-
-
 @click.command()
 @click.argument("program", type=click.Path(path_type=Path, allow_dash=True))
 @click.argument("folder")
@@ -234,16 +224,11 @@ def apply(options: ApplyOptions, program: Path, folder: str) -> int:
             note(f"viper: removed {table.dropped} rows of files that changed or are gone")
         cli.fetch_models(opened.profile)
         stack.enter_context(hint_to_go_on())
-        engine: Engine = opened.engine
-        if on_ray:
-            pool, _ = stack.enter_context(
-                opened_pool(plan.work, options, opened.profile.document.threads, _differing)
-            )
-            with status("starting actors"):
-                pool.expect(opened.facts)
-            engine = ray_engine(pool, options.workers)
+        todo = items(samples, (0,))
+        here = Work(todo, opened.engine, opened.facts, stack.close)
+        threads = opened.profile.document.threads
+        engine = stack.enter_context(opened_engine(plan.work, options, threads, here))
         with evaluation_progress(len(samples), len(table.done()), scored=False) as progress:
-            todo = items(samples, (0,))
             running = run(engine, todo, table, on_done=lambda _, now: progress(now)).running
         table.finish()
         if opened.exported is not None and not on_ray:

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from viper.commands.options import ProfileChoice
 from viper.commands.run_options import RayOptions
-from viper.commands.terminal import note
+from viper.commands.terminal import note, status
 from viper.evaluate.engines.ray import Facts, RayEngine, WorkerPool
 from viper.evaluate.engines.ray_actor import ActorSettings, Work
 from viper.evaluate.engines.ray_cluster import Share, connected, local_cpus, share_of
+from viper.evaluate.engines.sample_runner import Engine
 from viper.threads import thread_count
 
 
@@ -45,6 +46,34 @@ def opened_pool(
             pool.kill()
             raise
         pool.close()
+
+
+def differing_facts(expected: Facts, actual: Facts) -> list[str]:
+    """Return the names of the facts that differ."""
+    return [name for name in expected if expected[name] != actual.get(name)]
+
+
+@contextmanager
+def opened_engine(
+    there: Callable[[], Work],
+    options: RayOptions,
+    threads: int | None,
+    here: Work,
+    differing: Callable[[Facts, Facts], Sequence[str]] = differing_facts,
+) -> Iterator[Engine]:
+    """Yield an engine of actors if the options ask for Ray, else that of this process.
+
+    Args:
+        there: makes the work of an actor, whose facts may not contradict those ``here``.
+        threads, differing: of :func:`opened_pool`.
+    """
+    if options.engine == "local":
+        yield here.engine
+        return
+    with opened_pool(there, options, threads, differing) as (pool, _):
+        with status("starting actors"):
+            pool.expect(here.facts)
+        yield ray_engine(pool, options.workers)
 
 
 def ray_engine(pool: WorkerPool, in_flight: int) -> RayEngine:

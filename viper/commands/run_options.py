@@ -147,7 +147,11 @@ class QueryOptions(cli.ProfileChoice):
 
 @dataclass(frozen=True, kw_only=True)
 class RayOptions:
-    """Where the items of a run are answered."""
+    """Where the items of a run are answered.
+
+    Attributes:
+        workers: items at once, in each actor; a command that has these options declares it as one.
+    """
 
     # fmt: off
     engine: Literal["local", "ray"] = cli.option("--engine", default="local", section=WORKERS,
@@ -164,6 +168,7 @@ class RayOptions:
         metavar="N", section=WORKERS,
         help="GPUs of each actor; 0.5 lets two share a GPU. By default an equal share.")
     # fmt: on
+    workers: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)

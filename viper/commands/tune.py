@@ -20,11 +20,16 @@ from typing import Any, Literal
 import click
 
 from viper.commands import options as cli
+from viper.commands.evaluating import ProfileRecipe
+from viper.commands.on_ray import opened_engine, profile_choice
+from viper.commands.run_options import RayOptions
 from viper.commands.terminal import Advance, counter, indented, note, status
 from viper.data.registry import training_split
 from viper.errors import UsageError
 from viper.escape import for_terminal
 from viper.evaluate.campaign import Budget
+from viper.evaluate.engines.ray_actor import Recipe, Work
+from viper.evaluate.evaluation import Evaluation
 from viper.prompting.exploring import step_text
 from viper.reasoner import Reasoner, RunOptions
 from viper.storage.files import write_file
@@ -40,13 +45,14 @@ from viper.tuning.agent.workflows import (
     make_workflows,
     read_workflows,
     utilisation,
+    workflow_work,
 )
 
 _LABELS = {"e": True, "i": False}
 
 
 @dataclass(frozen=True, kw_only=True)
-class WorkflowOptions(cli.ProfileChoice):
+class WorkflowOptions(RayOptions, cli.ProfileChoice):
     """Options of ``viper learn workflows``."""
 
     # fmt: off
@@ -68,7 +74,7 @@ class WorkflowOptions(cli.ProfileChoice):
     max_turns: int | None = cli.option("--max-turns", type=click.IntRange(1, 1_000), metavar="N",
         help="Maximum number of turns for one sample.")
     workers: int = cli.option("--workers", type=click.IntRange(1, 256), default=4,
-        help="Number of samples to explore at the same time.")
+        help="Number of samples to explore at the same time; with --engine ray, in each actor.")
     budget: int | None = cli.option("--budget", type=click.IntRange(1), metavar="LLM_CALLS",
         help="Maximum number of requests to the language model, over all sessions.")
     out: Path = cli.option("--out", type=cli.OutPath(), required=True, metavar="DIR",
@@ -97,10 +103,12 @@ def workflows(options: WorkflowOptions, name: str) -> None:
     changes = {name: getattr(options, name) for name in ("api", "temperature", "max_turns")}
     run_options = RunOptions(strategy="explore", **changes)
     source = options.split or training_split(name, alike=True)
+    evaluation = cli.evaluation_of(name, options, source)
     with status("reading samples"):
-        samples = cli.evaluation_of(name, options, source).samples()
+        samples = evaluation.samples()
     report: dict[str, Any] = {}
-    with Reasoner(cli.open_profile(options), preload=False) as reasoner:
+    profile, recipe = cli.open_profile(options), ProfileRecipe(profile_choice(options))
+    with Reasoner(profile, preload=False) as reasoner:
         settings = reasoner.components.settings
         most = options.max_turns or settings.of(ExploreSettings).max_turns
         if options.checks_by == "llm":
@@ -110,6 +118,7 @@ def workflows(options: WorkflowOptions, name: str) -> None:
             making = WorkflowSettings(
                 name, mode, run_options, options.seed, options.checks_by, budget
             )
+            there = partial(_work_there, recipe, evaluation, making, options.workers)
             with counter(mode, len(samples)) as advance:
                 tell = partial(_tell, advance, Counter())
                 episodes = make_workflows(
@@ -120,6 +129,7 @@ def workflows(options: WorkflowOptions, name: str) -> None:
                     workers=options.workers,
                     on_made=tell,
                     on_kept=tell,
+                    opened=partial(opened_engine, there, options, profile.document.threads),
                 )
             share, copied = utilisation(episodes)
             report[mode] = {
@@ -149,6 +159,14 @@ def workflows(options: WorkflowOptions, name: str) -> None:
                 )
     if options.as_json:
         click.echo(json.dumps(report))
+
+
+def _work_there(
+    recipe: Recipe, evaluation: Evaluation, making: WorkflowSettings, workers: int
+) -> Work:
+    """Return what an actor explores."""
+    reasoner, _ = recipe()
+    return workflow_work(reasoner, evaluation.samples(), making, workers)
 
 
 def _tell(advance: Advance, outcomes: Counter[str], workflow: Workflow) -> None:

@@ -19,6 +19,7 @@ from typing import Any, Literal, Protocol
 
 from viper.data.sample import Sample
 from viper.evaluate.engines.local import Bounds, LocalEngine
+from viper.evaluate.engines.ray_actor import Work
 from viper.evaluate.engines.sample_runner import Engine, Item, SampleRunner, items
 from viper.evaluate.evaluation import Evaluation, manifest_of
 from viper.evaluate.metrics import Metric, metric
@@ -295,10 +296,15 @@ class Campaign:
         bounds = Bounds(in_flight, self.evaluation.deadline_s)
         return LocalEngine(self.runner(in_flight, judge), bounds)
 
+    def work(self, in_flight: int) -> Work:
+        """Return what there is to answer, with the engine of this process."""
+        facts = self.manifest.to_json()
+        return Work(self.todo, self.engine(in_flight), facts, self.reasoner.close)
+
     def answer(
         self,
         folder: Path,
-        in_flight: int = IN_FLIGHT,
+        engine: Engine,
         budget: Budget = UNBOUNDED,
         progress: ProgressBar = lambda total, done: nullcontext(lambda running: None),
     ) -> tuple[list[SampleResult], RunEnd]:
@@ -310,7 +316,6 @@ class Campaign:
             UsageError: the folder holds a run of another configuration.
         """
         with RunStore.resume(folder, self.manifest) as store:
-            engine = self.engine(in_flight)
             with progress(len(self.todo), len(store.done())) as show:
                 ended = run(
                     engine, self.todo, store, budget=budget, on_done=lambda _, done: show(done)
@@ -336,7 +341,8 @@ def answer_all(
     reasoner = Reasoner(components, preload=False)
     execution = {"engine": "local", "workers": IN_FLIGHT}
     campaign = Campaign.of(sampled.evaluation, sampled.samples, reasoner, document, execution)
-    return campaign.answer(folder, IN_FLIGHT, budget, lambda total, done: nullcontext(on_done))[0]
+    engine = campaign.engine(IN_FLIGHT)
+    return campaign.answer(folder, engine, budget, lambda total, done: nullcontext(on_done))[0]
 
 
 # Heaps of one process. glibc's default is eight for each core, and each keeps what was freed in it:

@@ -23,6 +23,7 @@ from viper.errors import ViperError
 from viper.threads import COUNT, wait_passively
 
 if TYPE_CHECKING:
+    from viper.data.sample import Sample
     from viper.evaluate.engines.sample_runner import Engine, Item, ItemOutcome
     from viper.evaluate.evaluation import Evaluation
     from viper.reasoner import Reasoner
@@ -55,20 +56,24 @@ Recipe = Callable[[], "tuple[Reasoner, Mapping[str, Any]]"]
 
 @dataclass(frozen=True)
 class EvaluationWork:
-    """The samples of an evaluation, for ``in_flight`` of them at once in an actor."""
+    """The samples of an evaluation, for ``in_flight`` of them at once in an actor.
+
+    Attributes:
+        samples: reads them; by default those that the evaluation names.
+    """
 
     recipe: Recipe
     evaluation: Evaluation
     in_flight: int
+    samples: Callable[[], Sequence[Sample]] | None = None
 
     def __call__(self) -> Work:
         reasoner, document = self.recipe()
         from viper.evaluate.campaign import Campaign
 
-        evaluation = self.evaluation
-        campaign = Campaign.of(evaluation, evaluation.samples(), reasoner, document, {})
-        engine = campaign.engine(self.in_flight)
-        return Work(campaign.todo, engine, campaign.manifest.to_json(), reasoner.close)
+        samples = (self.samples or self.evaluation.samples)()
+        campaign = Campaign.of(self.evaluation, samples, reasoner, document, {})
+        return campaign.work(self.in_flight)
 
 
 @dataclass(frozen=True)

@@ -11,16 +11,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from viper.data.sample import Sample, kind_of
-from viper.errors import CancelledError, DataError, StoreError, UsageError
+from viper.errors import CancelledError, DataError, ModelError, StoreError, UsageError
 from viper.evaluate.campaign import UNBOUNDED, Budget, run
 from viper.evaluate.engines.local import Bounds, LocalEngine
-from viper.evaluate.engines.sample_runner import Item, ItemOutcome
+from viper.evaluate.engines.ray_actor import Work
+from viper.evaluate.engines.sample_runner import Engine, Item, ItemOutcome
 from viper.evaluate.intervals import Estimate, proportion
 from viper.evaluate.sample_result import SampleResult
 from viper.models.media import media_from
@@ -99,6 +101,9 @@ def make_workflows(
     cancel: threading.Event | None = None,
     on_made: Callable[[Workflow], None] = lambda workflow: None,
     on_kept: Callable[[Workflow], None] = lambda workflow: None,
+    opened: Callable[[Work], AbstractContextManager[Engine]] = lambda work: nullcontext(
+        work.engine
+    ),
 ) -> list[Workflow]:
     """Make the workflows of the samples and return them in order. The budget may leave some out.
 
@@ -111,6 +116,7 @@ def make_workflows(
         workers: number of samples that are explored in parallel.
         on_made: called with each new workflow when it ends.
         on_kept: called first, with each workflow that the folder already holds.
+        opened: opens an engine for the work, by default threads of this process.
 
     Raises:
         UsageError: a sample's task has no label to compare answers with, or the folder holds
@@ -126,7 +132,23 @@ def make_workflows(
                 f"sample {sample.sample_id} is of task {sample.task}; workflows are made of "
                 "grounding, questions, choices and statements"
             )
-    # the agent and the settings that determine its workflows
+    work = workflow_work(reasoner, samples, settings, workers)
+    store = _WorkflowStore(folder, samples, settings, work.facts["made_by"], on_made)
+    kept = store.of(samples)
+    for workflow in kept:
+        on_kept(workflow)
+    with opened(work) as engine:
+        run(engine, work.items, store, budget=settings.budget, stop=cancel)
+    if cancel.is_set():
+        raise CancelledError("making workflows was cancelled")
+    store.finish(len(samples) - len(kept))
+    return store.of(samples)
+
+
+def workflow_work(
+    reasoner: Reasoner, samples: Sequence[Sample], settings: WorkflowSettings, workers: int
+) -> Work:
+    """Return what there is to do, with the agent and the settings that determine the workflows."""
     components = reasoner.components
     used = settings.options.settings(components.settings)
     agent = components.models.get("explorer", components.llm)
@@ -136,17 +158,9 @@ def make_workflows(
         f"{used.of(ExploreSettings).max_turns} turns{checks}"
         f"{', with examples' if settings.examples else ''}"
     )
-    store = _WorkflowStore(folder, settings, made_by, on_made)
-    kept = store.of(samples)
-    for workflow in kept:
-        on_kept(workflow)
     todo = [Item(place, sample, settings.seed) for place, sample in enumerate(samples)]
     engine = LocalEngine(_WorkflowRunner(reasoner, settings), Bounds(workers))
-    run(engine, todo, store, budget=settings.budget, stop=cancel)
-    if cancel.is_set():
-        raise CancelledError("making workflows was cancelled")
-    store.finish(len(samples) - len(kept))
-    return store.of(samples)
+    return Work(todo, engine, {"made_by": made_by}, reasoner.close)
 
 
 @dataclass(frozen=True)
@@ -185,12 +199,13 @@ class _WorkflowStore:
     def __init__(
         self,
         folder: Path,
+        samples: Sequence[Sample],
         settings: WorkflowSettings,
         made_by: str,
         on_made: Callable[[Workflow], None],
     ) -> None:
         self._folder, self._settings, self._made_by = folder, settings, made_by
-        self._on_made = on_made
+        self._samples, self._on_made = samples, on_made
         self._failed: list[tuple[Workflow, Exception]] = []
         folder.mkdir(parents=True, exist_ok=True)
         self._all = read_lines(folder / WORKFLOWS, Workflow, "a workflow")
@@ -232,8 +247,14 @@ class _WorkflowStore:
         return {(sample_id, self._settings.seed) for sample_id in self._of_mode}
 
     def add(
-        self, position: int, result: SampleResult, trace: tuple[Workflow, BaseException | None]
+        self,
+        position: int,
+        result: SampleResult,
+        trace: tuple[Workflow, BaseException | None] | None,
     ) -> None:
+        if trace is None:  # two actors died of it
+            why = result.message or ""
+            trace = _unanswered(self._samples[position], self._settings, why), ModelError(why)
         workflow, error = trace
         if error is None:
             self._keep_failed(workflow)

@@ -28,8 +28,13 @@ from viper.evaluate.answers_file import SUFFIXES, AnswersFile
 from viper.evaluate.campaign import bound_arenas, run
 from viper.evaluate.engines.local import Bounds, LocalEngine
 from viper.evaluate.engines.ray import Facts
-from viper.evaluate.engines.ray_actor import Work
-from viper.evaluate.engines.sample_runner import SHARED_MEDIA_BYTES, ItemRunner, SampleRunner, items
+from viper.evaluate.engines.sample_runner import (
+    SHARED_MEDIA_BYTES,
+    ItemRunner,
+    SampleRunner,
+    Work,
+    items,
+)
 from viper.evaluate.metrics import metric
 from viper.evaluate.runs.manifest import PACKAGES, decisive_tables
 from viper.jobs.answering import DOUBTFUL, JobRunner

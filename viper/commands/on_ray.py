@@ -11,9 +11,9 @@ from viper.commands.options import ProfileChoice
 from viper.commands.run_options import RayOptions
 from viper.commands.terminal import note, status
 from viper.evaluate.engines.ray import Facts, RayEngine, WorkerPool
-from viper.evaluate.engines.ray_actor import ActorSettings, Work
+from viper.evaluate.engines.ray_actor import ActorSettings
 from viper.evaluate.engines.ray_cluster import Share, connected, local_cpus, share_of
-from viper.evaluate.engines.sample_runner import Engine
+from viper.evaluate.engines.sample_runner import Engine, Work
 from viper.threads import thread_count
 
 

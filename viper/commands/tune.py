@@ -28,7 +28,8 @@ from viper.data.registry import training_split
 from viper.errors import UsageError
 from viper.escape import for_terminal
 from viper.evaluate.campaign import Budget
-from viper.evaluate.engines.ray_actor import Recipe, Work
+from viper.evaluate.engines.ray_actor import Recipe
+from viper.evaluate.engines.sample_runner import Work
 from viper.evaluate.evaluation import Evaluation
 from viper.prompting.exploring import step_text
 from viper.reasoner import Reasoner, RunOptions

@@ -19,8 +19,7 @@ from typing import Any, Literal, Protocol
 
 from viper.data.sample import Sample
 from viper.evaluate.engines.local import Bounds, LocalEngine
-from viper.evaluate.engines.ray_actor import Work
-from viper.evaluate.engines.sample_runner import Engine, Item, SampleRunner, items
+from viper.evaluate.engines.sample_runner import Engine, Item, SampleRunner, Work, items
 from viper.evaluate.evaluation import Evaluation, manifest_of
 from viper.evaluate.metrics import Metric, metric
 from viper.evaluate.runs.manifest import Manifest

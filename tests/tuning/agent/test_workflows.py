@@ -164,7 +164,7 @@ def test_an_interrupt_stores_no_sample_twice(tmp_path: Path) -> None:
         if workflow.id == "s1":
             raise KeyboardInterrupt
 
-    store = _WorkflowStore(tmp_path, making("standard"), "agent", interrupted)
+    store = _WorkflowStore(tmp_path, samples(3), making("standard"), "agent", interrupted)
     failed, first, second = (_unanswered(sample, making("standard")) for sample in samples(3))
     row = SampleResult("s0", 0, 0.0)
     store.add(0, row, (failed, RuntimeError("lost")))

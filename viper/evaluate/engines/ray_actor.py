@@ -24,29 +24,13 @@ from viper.threads import COUNT, wait_passively
 
 if TYPE_CHECKING:
     from viper.data.sample import Sample
-    from viper.evaluate.engines.sample_runner import Engine, Item, ItemOutcome
+    from viper.evaluate.engines.sample_runner import Engine, Item, ItemOutcome, Work
     from viper.evaluate.evaluation import Evaluation
     from viper.reasoner import Reasoner
 
 # Seconds that :meth:`ReasonerActor.exchange` waits for a first outcome. The driver cannot hand out
 # items to this actor meanwhile.
 _ANSWER_WITHIN_S = 1.0
-
-
-@dataclass(frozen=True)
-class Work:
-    """What an actor answers, built in its process.
-
-    Attributes:
-        items: in the driver's order, each at its position.
-        facts: JSON values that are the same in the driver and in every actor.
-        close: ends what the engine answers with.
-    """
-
-    items: Sequence[Item]
-    engine: Engine
-    facts: Mapping[str, Any]
-    close: Callable[[], None]
 
 
 # Builds a reasoner in the actor's process, and returns it with the resolved profile as JSON values

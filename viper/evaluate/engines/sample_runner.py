@@ -12,7 +12,7 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, Protocol, Self
@@ -90,6 +90,22 @@ class Engine(Protocol):
             upcoming: the items that were not taken yet, in order; taking one removes it. An engine
                 may read their media ahead.
         """
+
+
+@dataclass(frozen=True)
+class Work:
+    """Items with the engine that answers them, in the driver's process or in an actor's.
+
+    Attributes:
+        items: in the driver's order, each at its position.
+        facts: JSON values that are the same in the driver and in every actor.
+        close: ends what the engine answers with.
+    """
+
+    items: Sequence[Item]
+    engine: Engine
+    facts: Mapping[str, Any]
+    close: Callable[[], None]
 
 
 class ItemRunner(Protocol):

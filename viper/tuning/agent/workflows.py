@@ -21,8 +21,7 @@ from viper.data.sample import Sample, kind_of
 from viper.errors import CancelledError, DataError, ModelError, StoreError, UsageError
 from viper.evaluate.campaign import UNBOUNDED, Budget, run
 from viper.evaluate.engines.local import Bounds, LocalEngine
-from viper.evaluate.engines.ray_actor import Work
-from viper.evaluate.engines.sample_runner import Engine, Item, ItemOutcome
+from viper.evaluate.engines.sample_runner import Engine, Item, ItemOutcome, Work
 from viper.evaluate.intervals import Estimate, proportion
 from viper.evaluate.sample_result import SampleResult
 from viper.models.media import media_from

@@ -313,6 +313,9 @@ def test_a_job_in_use_or_of_another_version_is_refused(ready: Bench) -> None:
     assert "in format 0; this version reads 2" in ready.refused(*apply)
     (ready.job / "job.json").write_text(dumps({"format": 2}))
     assert "no record of viper fit" in ready.refused(*apply)
+    other = {**record["kept"][0], "votes": 0.0}  # as earlier versions stored a vote below .00005
+    (ready.job / "job.json").write_text(json.dumps({**record, "kept": [*record["kept"], other]}))
+    assert read_job(ready.job).kept[-1].votes == 0
     (ready.job / "job.json").write_text(json.dumps({**record, "kept": []}))
     assert "no program with a weight above 0" in ready.refused(*apply)
     (ready.job / "job.json").unlink()

@@ -155,6 +155,14 @@ def test_programs_that_disagree_lower_the_agreement() -> None:
     assert agreeing.tolist() == [1.0, 0.5, 0.0]
 
 
+def test_what_the_labels_contradict_is_not_kept() -> None:
+    """Its vote would be stored as 0, and it would run on every picture."""
+    answers = np.zeros(3, int)
+    hypotheses = [Hypothesis(bits, answers, answers == 0, number)
+                  for number, bits in enumerate((10.0, 12.0, 30.0, 70.0))]  # fmt: skip
+    assert [each.candidate for each in kept_of(hypotheses)] == [0, 1, 2]
+
+
 @pytest.mark.parametrize(("risk", "least"), [(0.10, 22), (0.05, 45)])
 def test_labels_without_an_error_certify_a_risk(risk: float, least: int) -> None:
     for n, certified in ((least - 1, False), (least, True)):

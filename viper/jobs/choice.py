@@ -33,6 +33,9 @@ KEPT = 6
 # more error among sixty would silence a program.
 _TEMPER = 0.25
 
+# A smaller vote changes no confidence, and would cost a run for each picture.
+_LEAST_VOTE = 1e-3
+
 # Confidence with which risks are bounded.
 SURE = 0.90
 
@@ -55,7 +58,8 @@ def kept_of(hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
     best, *others = hypotheses
     same = [each for each in others if best.rule is not None and each.rule == best.rule]
     rest = [each for each in others if all(each is not one for one in same)]
-    return [best, *same[:2], *rest][:KEPT]
+    kept = [best, *same[:2], *rest][:KEPT]
+    return [each for each, vote in zip(kept, votes_of(kept), strict=True) if vote >= _LEAST_VOTE]
 
 
 def agreement(kept: Sequence[Hypothesis]) -> Floats:

@@ -224,7 +224,8 @@ def read_job(folder: Path) -> JobRecord:
                 f"reads {FORMAT}. Its labels stay: viper fit --out {folder} fits them again"
             )
         record = record_from_json(JobRecord, values)
-        if not record.kept or any(each.votes <= 0 for each in record.kept):
+        votes = [each.votes for each in record.kept]
+        if not votes or votes[0] <= 0 or min(votes) < 0:
             raise ValueError("no program with a weight above 0")
         return record
     except (RecordError, ValueError, KeyError, TypeError, RecursionError) as error:

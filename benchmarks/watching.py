@@ -16,11 +16,10 @@ import statistics
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -35,8 +34,7 @@ from viper.evaluate.intervals import proportion
 from viper.models.media import CLIP_FPS
 from viper.profiles import load_profile
 from viper.reasoner import Reasoner, RunOptions
-from viper.run_result import RunResult
-from viper.schema import ToolCall
+from viper.schema import Answer, Failure, Trace
 from viper.watch.events import Event, EventLog
 from viper.watch.watching import TASK, Condition, Watch, takes_video, written_program
 from viper.watch.windows import Window
@@ -163,28 +161,31 @@ def count(score: Score, asked: Asked, told: list[float], held: float) -> None:
     score.needed += sum(end - start >= _SHORT_S for start, end in asked.spans)
 
 
+@dataclass(frozen=True)
+class KeptResult:
+    """What a watch reads of a result, without the frames."""
+
+    answer: Answer | None
+    failure: Failure | None
+    trace: Trace
+
+    def html(self, target: Path) -> None:
+        """Write no page."""
+
+
 class Kept:
     """A reasoner that asks another once about a window: all pairs of times use its answers."""
 
     def __init__(self, reasoner: Reasoner) -> None:
         self._reasoner = reasoner
-        self._results: dict[float, SimpleNamespace] = {}
+        self._results: dict[float, KeptResult] = {}
         self.start = 0.0
 
-    def execute(self, *arguments: Any) -> SimpleNamespace:
+    def execute(self, *arguments: Any) -> KeptResult:
         if self.start not in self._results:
             result = self._reasoner.execute(*arguments)
-            calls = [SimpleNamespace(result=call.result) for call in _last_calls(result)]
-            trials = [SimpleNamespace(tool_calls=calls)] if result.trace.trials else []
-            self._results[self.start] = SimpleNamespace(
-                answer=result.answer, failure=result.failure, html=lambda target: None,
-                trace=SimpleNamespace(trials=trials),
-            )  # fmt: skip
+            self._results[self.start] = KeptResult(result.answer, result.failure, result.trace)
         return self._results[self.start]
-
-
-def _last_calls(result: RunResult) -> Sequence[ToolCall]:
-    return result.trace.trials[-1].tool_calls if result.trace.trials else ()
 
 
 def watched(

@@ -3,9 +3,10 @@
     python -m benchmarks.apply_nodes [--pictures 600]
 
 Each node is one of Ray's own on this machine, with one processor and one actor. The model of the
-fake profile sleeps for 50 ms a batch, as one on a GPU may, so the nodes do not compete for
-processors. Prints pictures a second between the first tenth of the rows and the last, and the ratio; then the
-same on two nodes of which one is lost in the middle. Exit status 1 if a row is lost or differs.
+fake profile sleeps for 50 ms a batch, as one on a GPU may, so that nodes do not compete for
+processors. Prints pictures a second between the first tenth of the rows and the last, and the
+ratio; then the same on two nodes of which one is lost in the middle. Exit status 1 if a row is lost
+or differs.
 """
 
 from __future__ import annotations

@@ -59,7 +59,8 @@ class FitOptions(FitChoice):
         help="Folder of the job. A job that exists gets the labels of TABLE and is fitted again.")
     risk: float | None = cli.option("--risk", metavar="SHARE",
         type=click.FloatRange(0, 1, min_open=True, max_open=True),
-        help="Give only answers of which, with 90 % confidence, at most this share is wrong.")
+        help="Give only answers of which, with 90 % confidence, at most this share is wrong; with "
+             "too few labels for that, those that keep it as likely as not.")
     suggest: int | None = cli.option("--suggest", type=click.IntRange(1), metavar="N",
         help="Print N pictures of the folder TABLE that are worth labelling first, as a table.")
     as_json: bool = cli.option("--json", help="Print the record of the job.")

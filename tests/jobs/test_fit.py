@@ -203,6 +203,21 @@ def test_what_few_labels_cannot_promise_is_said(tmp_path: Path, capsys: Capture)
     assert (promise.certified, promise.more) == (False, 25)
 
 
+def test_a_risk_that_no_confidence_keeps_withholds_every_answer(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    bench = Bench(tmp_path, capsys, count=20)
+    by_chance = {name: ("yes", "no")[n // 2 % 2] for n, name in enumerate(sorted(bench.answers))}
+    shelf.table(bench.table, by_chance)
+    _, out, err = bench.fit("--risk", "0.05")
+    assert "all are withheld" in out, err
+    table = tmp_path / "answers.csv"
+    _, _, err = bench.viper("apply", bench.job, bench.folder / "pictures", "--trust", "-o", table)
+    rows = table.read_text().splitlines()[1:]
+    assert len(rows) == 20 and all("doubtful" in row for row in rows), err
+    assert "20 of 20 answers are doubtful" in err and "were expected" not in err
+
+
 def test_a_simpler_way_that_is_as_good_is_named(tmp_path: Path, capsys: Capture) -> None:
     bench = Bench(tmp_path, capsys)
     alone = dict.fromkeys(list(bench.answers)[:21], "no") | dict.fromkeys(

@@ -19,7 +19,7 @@ from viper.jobs.review import Review
 from viper.models.media import media_from
 from viper.serve.gate import AccessRules
 from viper.web.behind_token import behind_token, form_of
-from viper.web.pages import embedded, static_file
+from viper.web.pages import embedded
 
 _HERE = Path(__file__).parent
 
@@ -47,13 +47,7 @@ def create_review(review: Review, access: AccessRules, progress: ProgressBar) ->
         Route("/undo", partial(_undo, review), methods=["POST"], name="undo"),
         Route("/refit", partial(_refit, review, progress), methods=["POST"], name="refit"),
     ]
-    return behind_token(routes, access, _POLICY, _static)
-
-
-def _static(name: str) -> tuple[str, str] | None:
-    if name == "review.js":
-        return (_HERE / name).read_text("utf-8"), "text/javascript"
-    return static_file(name)
+    return behind_token(routes, access, _POLICY, _HERE / "review.js")
 
 
 def _page(review: Review, request: Request, refused: str = "", status: int = 200) -> Response:

@@ -31,7 +31,7 @@ from viper.serve.gate import AccessRules
 from viper.watch.events import PAGES, Event, EventLog
 from viper.watch.windows import Window
 from viper.web.behind_token import behind_token
-from viper.web.pages import embedded, static_file
+from viper.web.pages import embedded
 
 _HERE = Path(__file__).parent
 
@@ -144,13 +144,7 @@ def create_live(live: Live, access: AccessRules) -> Starlette:
         Route("/state", lambda request: JSONResponse(live.state())),
         Route(f"/{PAGES}/{{name}}", partial(_evidence, live)),
     ]
-    return behind_token(routes, access, _POLICY, _static)
-
-
-def _static(name: str) -> tuple[str, str] | None:
-    if name == "live.js":
-        return (_HERE / name).read_text("utf-8"), "text/javascript"
-    return static_file(name)
+    return behind_token(routes, access, _POLICY, _HERE / "live.js")
 
 
 def _page(live: Live, request: Request) -> Response:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import socket
 import threading
 import webbrowser
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from urllib.parse import parse_qs
 
 import click
@@ -26,20 +27,17 @@ _FIELDS = 8
 
 
 def behind_token(
-    routes: Sequence[Route],
-    access: AccessRules,
-    policy: str,
-    static: Callable[[str], tuple[str, str] | None] = static_file,
+    routes: Sequence[Route], access: AccessRules, policy: str, own: Path | None = None
 ) -> Starlette:
     """Build the application. Its routes and ``static/`` lie below ``/TOKEN/``.
 
     Args:
         policy: Content-Security-Policy of pages that set none themselves.
-        static: returns text and media type of a file below ``static/``, or None.
+        own: a script or a style of the page's own below ``static/``.
     """
 
     async def static_response(request: Request) -> Response:
-        served = static(request.path_params["name"])
+        served = static_file(request.path_params["name"], own)
         if served is None:
             raise HTTPException(404, "no such file")
         text, kind = served

@@ -60,8 +60,14 @@ def asset(name: str) -> str:
     return text + "".join((shared / each).read_text("utf-8") for each in colors)
 
 
-def static_file(name: str) -> tuple[str, str] | None:
-    """Return a script or a style with its media type, or None for an unknown name."""
+def static_file(name: str, own: Path | None = None) -> tuple[str, str] | None:
+    """Return a script or a style with its media type, or None for an unknown name.
+
+    Args:
+        own: a further one that may be asked for.
+    """
+    if own is not None and name == own.name:
+        return own.read_text("utf-8"), _KINDS[own.suffix]
     names = {path.name for path in (_HERE / "static").iterdir()}
     return (asset(name), _KINDS[Path(name).suffix]) if name in names else None
 

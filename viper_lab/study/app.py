@@ -47,11 +47,7 @@ def create_study(sessions: Sessions, access: AccessRules) -> Starlette:
         for name in _FORMS
     ]
     page = Route("/", partial(_page, sessions), name="study")
-    return behind_token([page, *forms], access, _POLICY, _static)
-
-
-def _static(name: str) -> tuple[str, str] | None:
-    return ((_HERE / name).read_text("utf-8"), "text/css") if name == "study.css" else None
+    return behind_token([page, *forms], access, _POLICY, _HERE / "study.css")
 
 
 async def _page(sessions: Sessions, request: Request) -> Response:

@@ -24,7 +24,11 @@ _HELLO = (
     r"(?:hey|hi|hello|ok|okay|so|well|please|um|hmm|and|now|then|(?:have|take) a look)(?: there)?\b"
     r"[\s,.!:-]*"
 )
-_ADD = "(?:count|sum|add up|(?<=mind )counting)"
+# "Can you count more cubes than balls?" asks for no number.
+_ADD = (
+    "(?:count|sum|add up|(?<=mind )counting)"
+    "(?! (?:(?:more|fewer|less)\\b.*\\bthan\\b|at (?:least|most) ))"
+)
 _YOU = r"(?:can|could|would|will|do|did) (?:you|we|any(?:one|body)|some(?:one|body))\b"
 _TELL = (
     r"(?:(?:tell|say|nam|describ|check|know|giv|calculat|explain)(?:e|ing)?|point out|"

@@ -204,6 +204,13 @@ def make_report(run: Path) -> None:
     assert made["n"] == made["expected"], made["n"]
 
 
+def compare_with_itself(run: Path) -> None:
+    from viper.evaluate.reports.comparison import compare
+
+    with RunStore.read(run) as before, RunStore.read(run) as after:
+        assert not compare(before, after).changed_program
+
+
 def done(run: Path) -> None:
     with RunStore.read(run) as store:
         stored = store.done()
@@ -262,6 +269,7 @@ def main() -> None:
         for name, step in {
             "view": view,
             "report": make_report,
+            "compared with itself": compare_with_itself,
             "done()": done,
             "resume": resume,
         }.items():

@@ -1,14 +1,16 @@
 """Comparison of two runs over the same samples, pair by pair.
 
-`compare` matches the results of both runs by sample and seed, checks that they asked the same, and
-tests the paired gain; `_changes` lists the samples that became right or wrong or got another
-program or failure. `routine_effect` tells what routines change: the same samples, with and without
-them.
+`compare` matches the results of both runs by sample and seed, one pair at a time, checks that they
+asked the same, tests the paired gain, and lists the samples that became right or wrong or got
+another program or failure. `routine_effect` tells what routines change: the same samples, with and
+without them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from array import array
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,54 +80,51 @@ def compare(before: RunStore, after: RunStore, *, common: bool = False) -> Compa
         UsageError: they hold different samples (or the same ids ask for something else), or
             share none.
     """
-    first = {(result.sample_id, result.seed): result for result in before.rows()}
-    second = {(result.sample_id, result.seed): result for result in after.rows()}
-    shared = [key for key in first if key in second]
-    only_before, only_after = len(first) - len(shared), len(second) - len(shared)
+    only_before = 0
+    clusters, scores, later_scores = list[str](), array("d"), array("d")
+    other = list[str]()
+    changed: dict[str, list[ScoreChange]] = defaultdict(list)
+    for old in before.rows():
+        new = after.row(old.sample_id, old.seed)
+        if new is None:
+            only_before += 1
+            continue
+        clusters.append(old.cluster or f"sample {old.sample_id}")
+        scores.append(old.score)
+        later_scores.append(new.score)
+        if (old.text, old.options, old.target) != (new.text, new.options, new.target):
+            other.append(old.sample_id)
+        for name in ("score", "program", "failure"):
+            was, now = getattr(old, name), getattr(new, name)
+            if was != now and (name != "score" or is_correct(was) != is_correct(now)):
+                kind = name if name != "score" else "to_right" if was < now else "to_wrong"
+                changed[kind].append(ScoreChange(old.sample_id, old.seed, old.text, was, now))
+    shared = len(scores)
+    only_after = after.count() - shared
     if not shared:
         raise UsageError("the two runs share no sample under the same seed")
     if not common and (only_before or only_after):
         raise UsageError(
             f"the two runs hold different samples: {only_before:,} only in {before.folder}, "
-            f"{only_after:,} only in {after.folder}; --common compares the {len(shared):,} that "
+            f"{only_after:,} only in {after.folder}; --common compares the {shared:,} that "
             "both hold"
         )
-    pairs = [(first[key], second[key]) for key in shared]
-    other = [
-        old.sample_id
-        for old, new in pairs
-        if (old.text, old.options, old.target) != (new.text, new.options, new.target)
-    ]
     if other:
         raise UsageError(
             f"{len(other):,} samples have the same id in both runs and ask for something else "
             f"({', '.join(repr(name) for name in other[:_NAMED])}): not the same set"
         )
-    crossed = [(old, new) for old, new in pairs if is_correct(old.score) != is_correct(new.score)]
-    scores, later_scores = [old.score for old, _ in pairs], [new.score for _, new in pairs]
-    clusters = [old.cluster or f"sample {old.sample_id}" for old, _ in pairs]
     return Comparison(
-        n=len(pairs),
+        n=shared,
         only_before=only_before,
         only_after=only_after,
-        score_before=sum(scores) / len(pairs),
-        score_after=sum(later_scores) / len(pairs),
+        score_before=sum(scores) / shared,
+        score_after=sum(later_scores) / shared,
         gain=paired(scores, later_scores, clusters),
-        to_right=_changes(((old, new) for old, new in crossed if old.score < new.score), "score"),
-        to_wrong=_changes(((old, new) for old, new in crossed if old.score > new.score), "score"),
-        changed_program=_changes(pairs, "program"),
-        changed_failure=_changes(pairs, "failure"),
-    )
-
-
-def _changes(
-    pairs: Iterable[tuple[SampleResult, SampleResult]], name: str
-) -> tuple[ScoreChange, ...]:
-    values = ((old, getattr(old, name), getattr(new, name)) for old, new in pairs)
-    return tuple(
-        ScoreChange(result.sample_id, result.seed, result.text, before, after)
-        for result, before, after in values
-        if before != after
+        to_right=tuple(changed["to_right"]),
+        to_wrong=tuple(changed["to_wrong"]),
+        changed_program=tuple(changed["program"]),
+        changed_failure=tuple(changed["failure"]),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -47,14 +47,14 @@ def test_pages_are_not_counted(slow: Path) -> None:
     assert time.monotonic() - begun < 20
 
 
-@pytest.fixture
-def endless(tmp_path: Path) -> Iterator[Path]:
+@pytest.fixture(scope="module")
+def endless(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A large animation, which takes seconds to decode."""
-    path = tmp_path / "endless.png"
-    noise = np.random.default_rng(0).integers(0, 255, (24, 700, 900, 3), np.uint8)
+    path = tmp_path_factory.mktemp("endless") / "endless.gif"
+    noise = np.random.default_rng(0).integers(0, 255, (24, 700, 900), np.uint8)
     pictures = [Image.fromarray(each) for each in noise]
-    pictures[0].save(path, save_all=True, append_images=pictures[1:] * 8, compress_level=1)
-    yield path
+    pictures[0].save(path, save_all=True, append_images=pictures[1:] * 8, optimize=False)
+    return path
 
 
 def test_what_takes_too_long_is_ended_and_its_process_with_it(endless: Path) -> None:
@@ -128,6 +128,62 @@ def test_workers_stay_for_the_next_file(tmp_path: Path) -> None:
     before = set(descendants_here())
     assert decode_ramp(tmp_path)
     assert set(descendants_here()) == before
+
+
+def test_many_threads_share_few_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To start one takes as long as to decode a hundred small pictures."""
+    Image.fromarray(RAMP).save(tmp_path / "ramp.png")
+    started = list[object]()
+
+    class Counted(decoding._Worker):
+        def __init__(self) -> None:
+            started.append(self)
+            super().__init__()
+
+    decoding._WORKERS.end()
+    monkeypatch.setattr(decoding, "_Worker", Counted)
+    monkeypatch.setattr(decoding, "_WAIT_S", 10)  # a busy machine starts them slowly
+    with ThreadPoolExecutor(24) as threads:
+        list(threads.map(lambda _: decode(tmp_path / "ramp.png"), range(200)))
+    assert len(started) <= decoding._USUAL
+    assert decoding._WORKERS._busy == 0
+
+
+def test_a_worker_out_of_step_is_not_used_again(
+    endless: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here Ctrl-C came twice: the second one while the worker was to be ended."""
+
+    def interrupted(worker: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(decoding._Worker, "end", interrupted)
+        patched.setattr(decoding._Worker, "result", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            decode(endless)
+    assert decoding._WORKERS._busy == 0
+    assert decode_ramp(tmp_path)
+
+
+def test_files_that_keep_workers_busy_do_not_keep_others_waiting(
+    endless: Path, tmp_path: Path
+) -> None:
+    cancel = threading.Event()
+
+    def read(_: int) -> None:
+        with limited(cancel=cancel), pytest.raises(CancelledError):
+            decode(endless)
+
+    count = 2 * decoding._USUAL
+    with ThreadPoolExecutor(count) as threads:
+        reading = threads.map(read, range(count))
+        try:
+            assert decode_ramp(tmp_path)
+        finally:
+            cancel.set()
+        list(reading)
+    assert decoding._WORKERS._busy == 0
 
 
 def test_a_worker_that_was_started_in_advance_reads_the_first_file(tmp_path: Path) -> None:

@@ -44,8 +44,13 @@ MAX_PIXELS = 200_000_000
 # while it is decoded.
 _PIXELS_AT_ONCE = 100_000_000
 
-# More would not decode faster.
-_MOST_IDLE = os.cpu_count() or 1
+# Workers that decode at once where files are plain, and that stay (32 MB each): two for each core,
+# as one often waits for this process to take what it has decoded. More would not be faster.
+_USUAL = min(16, 2 * (os.cpu_count() or 1))
+
+# Seconds to wait for one of them before another one starts: a photograph takes less, and a start
+# about as long. Files that keep decoders busy must not keep others waiting.
+_WAIT_S = 0.2
 
 # Imports nothing from the working folder or that of a script, which may be a stranger's or hold a
 # module with the name of a library's.
@@ -149,15 +154,15 @@ def decode(
         try:
             asked = {"page": page, "picture": picture, "times": [*times], "keys": keys}
             with worker.reserved(path, limits, **asked):
-                decoded = worker.result()
+                return worker.result()
         except MediaError:
-            _WORKERS.put(worker)
             raise
         except BaseException:
+            worker.in_step = False
             worker.end()
             raise
-        _WORKERS.put(worker)
-        return decoded
+        finally:
+            _WORKERS.put(worker)
 
 
 class _Worker:
@@ -176,6 +181,7 @@ class _Worker:
             )
         self._path = Path()
         self._limits = Limited()
+        self.in_step = True  # no reply is under way
 
     @contextmanager
     def reserved(self, path: Path, limits: Limited, **asked: Any) -> Iterator[None]:
@@ -246,26 +252,41 @@ class _Workers:
     def __init__(self) -> None:
         self._turn = threading.Condition()
         self._idle: list[_Worker] = []
+        self._busy = 0
         self._pixels = 0
         self._pid = os.getpid()
         atexit.register(self.end)
 
     def take(self) -> _Worker:
         """Return an idle worker, or a new one."""
+        until = time.monotonic() + _WAIT_S
         with self._turn:
             if self._pid != os.getpid():  # a fork: the workers are its parent's
-                self._idle, self._pixels, self._pid = [], 0, os.getpid()
+                self._idle, self._busy, self._pixels, self._pid = [], 0, 0, os.getpid()
+            while (
+                not self._idle and self._busy >= _USUAL and (left := until - time.monotonic()) > 0
+            ):
+                self._turn.wait(left)
+            self._busy += 1
             while self._idle:
                 worker = self._idle.pop()
                 if worker.process.poll() is None:
                     return worker
                 worker.end()
-        return _Worker()
+        try:
+            return _Worker()
+        except BaseException:
+            with self._turn:
+                self._busy -= 1
+            raise
 
     def put(self, worker: _Worker) -> None:
         """Keep a worker for the next file."""
         with self._turn:
-            if worker.process.poll() is None and len(self._idle) < _MOST_IDLE:
+            self._busy -= 1
+            self._turn.notify_all()
+            is_good = worker.in_step and worker.process.poll() is None
+            if is_good and len(self._idle) < _USUAL:
                 self._idle.append(worker)
                 return
         worker.end()
@@ -301,7 +322,7 @@ _WORKERS = _Workers()
 
 def start_worker() -> None:
     """Start a worker while the caller imports libraries, so that its first file waits less."""
-    _WORKERS.put(_Worker())
+    _WORKERS.put(_WORKERS.take())
 
 
 def send(channel: socket.socket, message: dict[str, Any], *descriptors: int) -> None:

@@ -40,6 +40,7 @@ ANSWERS: dict[str, Any] = {
     "caption_video": "the ball falls",
     "read_clip": Ref("video", ("clip-0-4000-8", 8, 160, 120)),
     "segment_span": (0.0, 4.0),
+    "changed_spans": [[1.0, 2.0]],
     "frame_times": [0.5 * number for number in range(8)],
     "track_objects": {
         "clips": ["clip-0-1000-4"],

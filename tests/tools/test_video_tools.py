@@ -49,6 +49,58 @@ def sandbox() -> Iterator[Sandbox]:
         yield running
 
 
+FIND_CHANGE = """
+def execute_command(video):
+    segment = VideoSegment(video)
+    return [*segment.changes(5), *segment.skim(60, 70).changes(5)], {"nothing": segment.skim(70, 90).changes()}
+"""  # noqa: E501
+
+
+def test_frames_are_spent_where_the_picture_changes(session: ToolSession, sandbox: Sandbox) -> None:
+    arguments = media_arguments(session.media)
+    outcome = sandbox.run(FIND_CHANGE, tools=session, entry="execute_command", args=arguments)
+    assert outcome.failure is None
+    spans, others = outcome.value
+    assert len(spans) == 2 and others == {"nothing": []}
+    assert all(start < LIGHT <= end <= start + 1.2 for start, end in spans)
+
+
+def test_changes_are_in_order_of_time_and_the_greatest(tmp_path: Path) -> None:
+    frames = np.full((40 * CLIP_FPS, 48, 64, 3), 20, np.uint8)
+    for second, value in ((10, 60), (20, 63), (30, 140)):
+        frames[second * CLIP_FPS :] = value
+    write_mp4(tmp_path / "clip.mp4", frames)
+    session = Toolbox(ModelSet({}), ToolSettings()).session(media_from(tmp_path / "clip.mp4"))
+    video = media_arguments(session.media)["video"]
+    for count, times in ((2, [10, 30]), (9, [10, 20, 30])):
+        spans = session.call("changed_spans", (video, count), {}, None)
+        assert all(start < time <= end for (start, end), time in zip(spans, times, strict=True))
+
+
+def test_a_change_at_the_very_end_is_seen(tmp_path: Path) -> None:
+    frames = np.full((round(39.5 * CLIP_FPS), 48, 64, 3), 20, np.uint8)
+    frames[39 * CLIP_FPS :] = 200
+    write_mp4(tmp_path / "clip.mp4", frames)
+    session = Toolbox(ModelSet({}), ToolSettings()).session(media_from(tmp_path / "clip.mp4"))
+    video = media_arguments(session.media)["video"]
+    ((_, end),) = session.call("changed_spans", (video, 8), {}, None)
+    assert end >= 39
+    for count in (0, -1, 10_000):
+        with pytest.raises(ToolError, match="expected 1 to 450"):
+            session.call("changed_spans", (video, count), {}, None)
+
+
+def test_a_file_with_few_key_frames_is_read_all_the_same(tmp_path: Path) -> None:
+    frames = np.full((200 * CLIP_FPS, 48, 64, 3), 20, np.uint8)
+    frames[100 * CLIP_FPS : 120 * CLIP_FPS] = 200
+    write_mp4(tmp_path / "clip.mp4", frames, keys=10_000)
+    session = Toolbox(ModelSet({}), ToolSettings()).session(media_from(tmp_path / "clip.mp4"))
+    video = media_arguments(session.media)["video"]
+    overview = session.call("read_clip", (video, None, None, 20, True), {}, None)
+    lit = session.media.frames(overview.fields[0]).mean(axis=(1, 2, 3)) > 128
+    assert len(lit) == 20 and lit.sum() == 2
+
+
 def test_a_program_looks_coarsely_and_then_closely(session: ToolSession, sandbox: Sandbox) -> None:
     arguments = media_arguments(session.media)
     outcome = sandbox.run(FIND_LIGHT, tools=session, entry="execute_command", args=arguments)

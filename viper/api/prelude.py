@@ -37,7 +37,7 @@ READABLE: Mapping[type, frozenset[str]] = {
         {"start", "end", "num_frames", "trim", "frame_from_index", "frame_iterator"}
         | {"get_video_segment_of_event", "get_video_segment_before_event"}
         | {"get_video_segment_after_event", "caption_video", "simple_query", "select_answer"}
-        | {"overview", "skim", "focus", "time_of", "tracks", "moments"}
+        | {"overview", "skim", "focus", "time_of", "tracks", "moments", "changes"}
     ),
     ImageHandle: frozenset({"width", "height", "shape"}),
     VideoHandle: frozenset({"num_frames", "width", "height", "shape"}),

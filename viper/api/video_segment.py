@@ -288,6 +288,27 @@ class VideoSegment:
         return self._clip(max(0.0, middle - half), middle + half, _CLOSE)
 
     @method(_CHOICE, api=LONG)
+    def changes(self, count: int = 8) -> list[tuple[float, float]]:
+        """Find when the picture changes most.
+
+        Return at most ``count`` spans ``(start, end)`` in order of time, in seconds from the start
+        of the video file. They are about a second long, and half a minute in a video of hours.
+
+        Example:
+            # Who comes to the door?
+            def execute_command(video, question, possible_answers):
+                video_segment = VideoSegment(video)
+                for start, end in video_segment.changes(12):
+                    for frame in video_segment.focus(end).frame_iterator():
+                        if frame.exists("person"):
+                            info = frame.simple_query("Who is at the door?")
+                            return select_answer(info, question, possible_answers)
+                return select_answer("nobody", question, possible_answers)
+        """
+        found = self._call("changed_spans", self, int(number(count, "count")))
+        return [(start, end) for start, end in found]
+
+    @method(_CHOICE, api=LONG)
     def time_of(self, index: int) -> float:
         """Tell when a frame of this segment is shown.
 

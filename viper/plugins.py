@@ -147,13 +147,16 @@ def _installed(group: str) -> list[EntryPoint]:
     A package may be found twice, and the laboratory's entry points outlive its removal from an
     editable installation.
     """
-    points = dict.fromkeys([*_entry_points().select(group=group), *_offered])
+    points = dict.fromkeys([*_entry_points(group), *_offered])
     return [point for point in points if point.group == group and _is_there(point)]
 
 
-@cache  # all packages are searched once in a process, which takes some 20 ms
-def _entry_points() -> Any:
-    return entry_points()
+@cache  # each query asks
+def _entry_points(group: str) -> tuple[EntryPoint, ...]:
+    return tuple(_all_entry_points().select(group=group))
+
+
+_all_entry_points = cache(entry_points)  # a look through all packages takes some 20 ms
 
 
 @cache

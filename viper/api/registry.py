@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, TypeVar, overload
 
 from viper.errors import UnknownNameError, UsageError
@@ -255,12 +255,11 @@ def visibility_of(member: Any) -> Visibility | None:
     return getattr(member, _MARK, None)
 
 
-def listed_methods(owner: type) -> Iterator[tuple[str, Callable[..., Any], Visibility]]:
-    """Yield the methods of a class that :func:`method` marks, in source order."""
-    for name, member in vars(owner).items():
-        visibility = visibility_of(member)
-        if visibility is not None:
-            yield name, member, visibility
+@cache
+def listed_methods(owner: type) -> tuple[tuple[str, Callable[..., Any], Visibility], ...]:
+    """Return the methods of a class that :func:`method` marks, in source order."""
+    members = ((name, member, visibility_of(member)) for name, member in vars(owner).items())
+    return tuple((name, member, mark) for name, member, mark in members if mark is not None)
 
 
 def signature_of(

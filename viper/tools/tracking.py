@@ -94,7 +94,9 @@ class Tracker:
         """Return the boxes of the next frame by the number of their object, from 1."""
         used = [box for box in boxes if box.score >= _WEAK * self.threshold]
         corners = np.array([box.box for box in used], np.float32).reshape(-1, 4)
-        scores = np.array([self._scaled(box.score) for box in used], np.float32)
+        scores, least = np.array([box.score for box in used], np.float32), self.threshold
+        sure = 0.8 + 0.2 * (scores - least) / max(1 - least, 1e-6)
+        scores = np.where(scores < least, 0.1 + 0.4 * scores / max(least, 1e-6), sure)
         given = _library.Detections(
             xyxy=corners, confidence=scores, data={"number": np.arange(len(used))}
         )
@@ -104,12 +106,6 @@ class Tracker:
             int(track): used[int(number)].box
             for track, number in zip(tracked.tracker_id, numbers, strict=True)
         }
-
-    def _scaled(self, score: float) -> float:
-        least = self.threshold
-        if score < least:
-            return 0.1 + 0.4 * score / least
-        return 0.8 + 0.2 * (score - least) / max(1 - least, 1e-6)
 
 
 def track_objects(
@@ -167,7 +163,10 @@ def track_objects(
         "times": times,
         "places": places,
         "tracks": [
-            [[at, *(round(v, 1) for v in _upright(box, size[1]))] for at, box in each.items()]
+            [
+                [at, *(round(v, 1) for v in (x0, size[1] - y1, x1, size[1] - y0))]
+                for at, (x0, y0, x1, y1) in each.items()
+            ]
             for each in tracks
         ],
     }
@@ -197,11 +196,6 @@ def _frames(session: ToolSession, segment: Any, rate: float) -> Iterator[tuple[s
             if time > before:  # one that the last part showed already
                 yield name, number, time
             before = max(before, time)
-
-
-def _upright(box: PixelBox, height: int) -> PixelBox:
-    x0, y0, x1, y1 = box
-    return (x0, height - y1, x1, height - y0)
 
 
 def _doubts(tracks: Sequence[_Track], frames: int, size: tuple[int, int]) -> str:

@@ -44,6 +44,7 @@ def written(folder: Path, **lines: str) -> Path:
 
 WRONG = [
     ("tools", 'find_scope = "hole"', "unknown find scope 'hole'; known: crop, whole"),
+    ("tools", 'find_check = "nope"', "known: detector, detector+matcher"),
     ("tools", 'exists_check = "nope"', "known: detector, detector+vqa"),
     ("tools", "crop_margin = -7", "crop_margin is -7; expected 0 to 1"),
     ("tools", 'crop_shape = "round"', "unknown crop shape 'round'; known: box, padded, square"),

@@ -81,6 +81,29 @@ def ask(session: ToolSession, name: str, *args: object, **kwargs: object) -> obj
     return session.call(name, args, kwargs, 1)
 
 
+def test_the_matcher_lowers_what_it_takes_for_something_else() -> None:
+    bench = Bench(find_check="detector+matcher")
+    boxes = {
+        # the detector takes both halves for blue, the left one more so; a sliver has no pixels
+        "blue cube": [
+            ((10, 40, 20, 50), 0.9),
+            ((70, 5, 90, 25), 0.5),
+            ((99.997, 9, 100, 19), 0.3),
+            ((0, 0, 9, 9), 0.02),
+        ],
+        "cube": [((10, 40, 20, 50), 0.9)],
+    }
+    bench.detector = FakeDetector(boxes)
+    session = bench.session()
+    (found,) = ask(session, "find", WHOLE, "blue cube")  # type: ignore[misc]
+    assert found.fields[1] == 70
+    scores = session.calls[-1].scores
+    assert scores[0] == pytest.approx((0.5 / (1 + 2 * np.exp(-10))) ** 0.5, abs=1e-4)
+    assert scores[1:] == pytest.approx([0.3, 0.02, (0.9 * np.exp(-10)) ** 0.5], abs=1e-4)
+    assert bench.matcher.encoded == 2  # the matcher is not asked about a box so hopeless
+    assert ask(session, "find", WHOLE, "cube") and bench.matcher.encoded == 2  # of no family
+
+
 def test_find_gives_boxes_with_y_up_best_first() -> None:
     found = ask(Bench().session(), "find", WHOLE, "cube")
     assert found == [

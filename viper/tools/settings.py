@@ -38,6 +38,7 @@ DEFAULT_THRESHOLDS = {"like.threshold": 0.4, "tracker.threshold": 0.2}
 DEPTH_ROUTINES = ("is_on", "is_next_to")
 
 FIND_SCOPES = ("whole", "crop")
+FIND_CHECKS = ("detector", "detector+matcher")
 EXISTS_CHECKS = ("detector", "detector+vqa")
 
 # Letters of the shortest word that is read as a typing error, and its likeness to the right one (1:
@@ -107,6 +108,10 @@ class ToolSettings:
             undeclared threshold is 0.
         find_scope: ``whole`` runs the detector on the whole picture and keeps boxes inside the
             patch (one image forward serves every patch); ``crop`` runs it on the crop.
+        find_check: ``detector`` trusts detection; with ``detector+matcher`` the score of a box is
+            the geometric mean of the detector's and the matcher's, which compares the name with
+            those that differ in one word of ``attribute_families``; a name without such a word
+            keeps the detector's score.
         exists_check: ``detector`` trusts detection; ``detector+vqa`` also asks (ViperGPT's way).
         crop_margin: context shown around a box, as a share of the picture's shorter side.
         crop_shape: what models see of a box: ``box``, its pixels; ``square``, a square of the
@@ -129,6 +134,7 @@ class ToolSettings:
 
     sensitivities: Mapping[str, ThresholdSchedule] = field(default_factory=dict)
     find_scope: str = "whole"
+    find_check: str = "detector"
     exists_check: str = "detector"
     crop_margin: float = 0.0
     crop_shape: str = "box"
@@ -143,6 +149,8 @@ class ToolSettings:
     def __post_init__(self) -> None:
         if self.find_scope not in FIND_SCOPES:
             raise UnknownNameError("find scope", self.find_scope, FIND_SCOPES)
+        if self.find_check not in FIND_CHECKS:
+            raise UnknownNameError("find check", self.find_check, FIND_CHECKS)
         if self.exists_check not in EXISTS_CHECKS:
             raise UnknownNameError("exists check", self.exists_check, EXISTS_CHECKS)
         if self.crop_shape not in CROP_SHAPES:
@@ -181,6 +189,16 @@ class ToolSettings:
             if stem in known:
                 return known[stem]
         return known.get(_corrected(lower, tuple(known)), word)
+
+    def alike(self, name: str) -> list[str]:
+        """Return a name, and the names that differ from it in one word of a family."""
+        words, names = name.split(), [name]
+        for place, word in enumerate(words):
+            for family in self.attribute_families:
+                if word.lower() in family:
+                    others = (other for other in family if other != word.lower())
+                    names += (" ".join((*words[:place], o, *words[place + 1 :])) for o in others)
+        return names
 
     def start_thresholds(self, *, self_tune: bool = True) -> dict[str, float]:
         """Return the value that every threshold starts from, or its fixed value without

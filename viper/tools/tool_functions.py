@@ -44,6 +44,9 @@ MAX_EXAMPLES = 4
 # Pixels of the shorter side of an example; less shows neither edges nor a color of its own.
 LEAST_EXAMPLE = 8
 
+# Score of a detector from which the matcher is asked: weaker boxes are below all thresholds.
+LEAST_LIKELY = 0.05
+
 # Smaller probabilities of a matcher count as this one, so that logarithms are finite.
 LEAST_LIKELIHOOD = 1e-6
 
@@ -129,7 +132,31 @@ def detections(session: ToolSession, region: Region, name: str) -> list[Detectio
         session.note_left_out(getattr(boxes, "note", ""))
     left, top = place[1][:2]
     moved = [Detection(shifted(item.box, left, top), item.score) for item in boxes]
-    return [item for item in moved if region.is_whole or centre_inside(item.box, region)]
+    found = [item for item in moved if region.is_whole or centre_inside(item.box, region)]
+    if session.toolbox.settings.find_check == "detector+matcher":
+        found = _agreed(session, region.image_id, name, found)
+    return found
+
+
+def _agreed(
+    session: ToolSession, image_id: str, name: str, boxes: Sequence[Detection]
+) -> list[Detection]:
+    """Return boxes with the scores that detector and matcher have together, best first.
+
+    Boxes of a name without a word of a family keep the detector's.
+    """
+    texts = session.toolbox.settings.alike(name)
+    likely = [box for box in boxes if box.score >= LEAST_LIKELY] if len(texts) > 1 else []
+    places = {box: session.region(session.patch_ref(image_id, box.box)) for box in likely}
+    places = {box: place for box, place in places.items() if not place.is_empty}  # a sliver
+    if not places:
+        return list(boxes)
+    values = similarities(session, list(places.values()), texts)
+    shares = np.exp(values - values.max(axis=1, keepdims=True))
+    scores = np.sqrt([box.score for box in places] * shares[:, 0] / shares.sum(axis=1))
+    judged = dict(zip(places, scores.tolist(), strict=True))
+    together = [Detection(box.box, judged.get(box, box.score)) for box in boxes]
+    return sorted(together, key=lambda box: -box.score)
 
 
 def searched_part(

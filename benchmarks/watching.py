@@ -189,16 +189,24 @@ class Kept:
 
 
 def watched(
-    kept: Kept, path: Path, asked: Asked, program: str, every: float, times: Span, folder: Path
+    kept: tuple[Kept, Kept],
+    path: Path,
+    asked: Asked,
+    program: str,
+    every: float,
+    times: Span,
+    folder: Path,
 ) -> list[Event]:
     """Return the events that a watch tells."""
     found: list[Event] = []
     log = EventLog(folder, "benchmark")
     video = takes_video(program)
-    reasoner: Any = kept
+    reasoner: Any
+    confirming: Any
+    reasoner, confirming = kept
 
     def begin(window: Window) -> None:
-        kept.start = window.start
+        reasoner.start = confirming.start = window.start
 
     try:
         Watch(
@@ -206,7 +214,7 @@ def watched(
             RunOptions(TASK, self_tune=False, checks=False), log, video,
             5.0 if video else every, 2.0, *times, 0.0, True, on_window=begin,
             on_event=found.append,
-            say=lambda text: print(f"  {asked.words}: {text}", flush=True),
+            say=lambda text: print(f"  {asked.words}: {text}", flush=True), confirming=confirming,
         ).run(path)  # fmt: skip
     finally:
         log.close()
@@ -227,13 +235,16 @@ def main() -> None:
     pairs: list[Span] = [tuple(map(float, pair.split(","))) for pair in options.times]
     scores = {pair: defaultdict[str, Score](Score) for pair in pairs}
     began = time.perf_counter()
-    with Reasoner(load_profile("embedded"), preload=False) as reasoner:
+    profile = load_profile("embedded").for_watching()
+    with Reasoner(profile, preload=False) as reasoner:
+        parts = reasoner.components.with_thresholds(profile.document.watch.confirm)
+        confirming = Reasoner(parts, preload=False)
         for index in range(options.first, options.first + options.clips):
             with tempfile.TemporaryDirectory() as name:
                 path = Path(name) / "clip.mp4"
                 clip = write_long_clip(long_clip(options.split, index, options.seconds), path)
                 for number, asked in enumerate(asked_of(clip, Random(f"conditions {index}"))):
-                    kept, program = Kept(reasoner), asked.program
+                    kept, program = (Kept(reasoner), Kept(confirming)), asked.program
                     try:
                         program = program or written_program(reasoner, path, asked.words)
                     except ViperError as error:

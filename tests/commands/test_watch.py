@@ -31,7 +31,7 @@ def test_the_program_of_a_watch_that_never_began_is_replaced(
 ) -> None:
     (tmp_path / "a.py").write_text("def execute_command(image):\n    return False\n")
     (tmp_path / "bright.py").write_text(BRIGHT)
-    line = ("--out", str(tmp_path / "out"), "--profile", "embedded", "--program")
+    line = ("--out", str(tmp_path / "out"), "--profile", "embedded", "--hold", "0", "--program")
     missing = str(tmp_path / "typo.mp4")
     assert viper(capsys, "watch", missing, *line, str(tmp_path / "a.py"))[0] == 2
     assert not (tmp_path / "out").exists()
@@ -48,6 +48,7 @@ def test_events_that_were_not_delivered_are_said_at_the_end(
     (tmp_path / "bright.py").write_text(BRIGHT)
     video = str(lit_video(tmp_path / "light.mp4", [(1, 2)], 3))
     line = ("watch", video, "--program", str(tmp_path / "bright.py"), "--profile", "embedded")
+    line = (*line, "--hold", "0")
     code, _, err = viper(capsys, *line, "--out", str(tmp_path / "out"), "--on-event", "false")
     assert code == 1 and "the same line again delivers them" in err
     code, _, err = viper(capsys, *line, "--out", str(tmp_path / "out"), "--on-event", "true")
@@ -72,14 +73,27 @@ def test_a_terminal_gets_no_control_characters(
 def test_rows_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     video = lit_video(tmp_path / "light.mp4", [(1, 2)], 3)
     (tmp_path / "bright.py").write_text(BRIGHT)
-    line = ("watch", str(video), "every 0.5 s, while it is light", "--out", str(tmp_path / "out"))
-    code, printed, _ = viper(
-        capsys, *line, "--program", str(tmp_path / "bright.py"), "--profile", "embedded"
-    )
+    line = ("watch", str(video), "every 0.5 s, while it is light", "--profile", "embedded")
+    line = (*line, "--program", str(tmp_path / "bright.py"), "--out", str(tmp_path))
+    code, printed, _ = viper(capsys, *line[:-1], str(tmp_path / "out"), "--gap", "0.5")
     rows = [json.loads(row) for row in printed.splitlines()]
     assert code == 0 and [(row["kind"], row["time"]) for row in rows] == [
         ("began", 1), ("ended", 2),
     ]  # fmt: skip
+    code, printed, _ = viper(capsys, *line[:-1], str(tmp_path / "usual"))
+    (row,) = printed.splitlines()  # the second of dark is shorter than the gap of the profile
+    assert code == 0 and json.loads(row)["kind"] == "began"
+
+
+def test_rare_looks_need_not_be_two(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The times of a profile are for a look each second."""
+    video = lit_video(tmp_path / "light.mp4", [(8, 13)], 20)
+    (tmp_path / "bright.py").write_text(BRIGHT)
+    line = ("watch", str(video), "every 5 s, while it is light", "--profile", "embedded")
+    code, printed, _ = viper(
+        capsys, *line, "--program", str(tmp_path / "bright.py"), "--out", str(tmp_path / "out")
+    )
+    assert code == 0 and [json.loads(row)["time"] for row in printed.splitlines()] == [10, 15]
 
 
 @pytest.mark.parametrize(

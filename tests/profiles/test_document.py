@@ -1,5 +1,6 @@
 """Profiles: what a file may say, and how a mistake is blamed."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,6 +44,33 @@ def test_a_good_profile_is_read_whole(tmp_path: Path) -> None:
     assert document.tools.sensitivities["detector.threshold"].floor == 0.1
     assert document.tools.attribute_families == (("red", "blue"),)
     assert (document.run.trials, document.limits.time_s) == (5, 3)
+
+
+def test_watching_has_tools_of_its_own(tmp_path: Path) -> None:
+    more = '[watch]\nhold = 0.5\nfind_check = "detector+matcher"\n'
+    more += 'thresholds = { "detector.threshold" = 0.05 }\n'
+    profile = Profile(read_profile(write(tmp_path, GOOD + more)))
+    assert (profile.document.watch.hold, profile.document.watch.gap) == (0.5, None)
+    assert profile.document.tools.find_check == "detector"
+    tools = profile.for_watching().document.tools
+    assert tools.find_check == "detector+matcher"
+    assert tools.start_thresholds(self_tune=False) == {"detector.threshold": 0.05}
+    plain = Profile(read_profile(write(tmp_path, GOOD)))
+    assert plain.for_watching() == plain
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("hold = -1", "watch.hold: hold is -1"),
+        ('find_check = "both"', "watch.find_check: unknown find check 'both'"),
+        ('confirm = { "dedector.threshold" = 0.1 }', "watch.confirm: unknown threshold"),
+        ('thresholds = { "detector.threshold" = nan }', "watch.thresholds: expected floor"),
+    ],
+)
+def test_wrong_values_of_watching_name_their_key(tmp_path: Path, line: str, said: str) -> None:
+    with pytest.raises(ProfileError, match=re.escape(said)):
+        read_profile(write(tmp_path, f"{GOOD}[watch]\n{line}\n"))
 
 
 def test_bounds_and_fallback_of_a_query(tmp_path: Path) -> None:

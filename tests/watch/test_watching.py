@@ -128,6 +128,33 @@ def test_a_short_gap_is_no_end(reasoner: Reasoner, tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+class AtDusk:
+    """Answers as the reasoner, but takes dusk for light."""
+
+    def __init__(self, reasoner: Reasoner) -> None:
+        self._reasoner = reasoner
+
+    def execute(self, program: str, *rest: Any) -> Any:
+        return self._reasoner.execute(program.replace("128", "60"), *rest)
+
+
+def test_what_is_doubtful_neither_begins_nor_ends_a_condition(
+    reasoner: Reasoner, tmp_path: Path
+) -> None:
+    """At dusk the two answers differ."""
+    frames = np.full((24 * CLIP_FPS, 32, 32, 3), 20, np.uint8)
+    for start, end, value in ((2, 4, 100), (6, 9, 220), (9, 13, 100), (13, 15, 220), (18, 20, 100)):
+        frames[start * CLIP_FPS : end * CLIP_FPS] = value
+    write_mp4(tmp_path / "a.mp4", frames)
+    for name, confirming, expected in (
+        ("one", None, [6, 9, 13, 15]),
+        ("both", AtDusk(reasoner), [6, 15]),
+    ):
+        out, words = tmp_path / name, "while it is light"
+        rows = watched(reasoner, tmp_path / "a.mp4", out, words, confirming=confirming)
+        assert [row["time"] for row in rows] == expected
+
+
 @pytest.mark.parametrize("every", [0.25, 0.5, 1.0, 4.0, 5.0])
 def test_a_moment_near_the_border_of_two_windows_is_one_event(
     reasoner: Reasoner, video: Path, tmp_path: Path, every: float
@@ -334,7 +361,7 @@ def test_ten_kills_lose_no_event_and_double_none(tmp_path: Path) -> None:
     line = [
         sys.executable, "-m", "viper", "watch", str(video), "while it is light", "--every", ".25",
         "--program", str(tmp_path / "program.py"), "--out", str(tmp_path / "out"),
-        "--profile", "embedded", "--on-event", f"tee -a {told}",
+        "--profile", "embedded", "--hold", "0", "--gap", "0", "--on-event", f"tee -a {told}",
     ]  # fmt: skip
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     chance, kills, state = random.Random(0), 0, tmp_path / "out" / STATE

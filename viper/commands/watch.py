@@ -8,7 +8,7 @@ import time
 import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,11 +49,12 @@ class WatchOptions(cli.PageOptions, cli.ProfileChoice):
              "takes a video.")
     margin: float = cli.option("--margin", type=click.FloatRange(0, 60), default=_MARGIN,
         metavar="SECONDS", help="A program that takes a video sees so much more before and after.")
-    hold: float = cli.option("--hold", type=click.FloatRange(0, 3600), default=0.0,
-        metavar="SECONDS", help="Time for which the condition must hold before it begins.")
+    hold: float | None = cli.option("--hold", type=click.FloatRange(0, 3600), metavar="SECONDS",
+        help="Time for which the condition must hold before it begins. By default that of the "
+             "profile if there is a look each second, or 0.")
     gap: float | None = cli.option("--gap", type=click.FloatRange(0, 3600), metavar="SECONDS",
         help="Time for which it must not hold before it ends: shorter gaps are mistakes of the "
-             "models. By default as --hold.")
+             "models. By default that of the profile, as for --hold, or as --hold.")
     cooldown: float = cli.option("--cooldown", type=click.FloatRange(0), default=0.0,
         metavar="SECONDS", help="Least time between two events.")
     once: bool = cli.option("--once",
@@ -100,8 +101,9 @@ def watch(options: WatchOptions, source: str, condition: str) -> int:
     viper watch rtsp://camera/stream "while the gate is open" --out gate --live
     """
     from viper.evaluate.runs.manifest import decisive_tables
-    from viper.reasoner import RunOptions
+    from viper.reasoner import Reasoner, RunOptions
     from viper.schema import to_json
+    from viper.storage.files import write_file
     from viper.watch.delivery import Pace, Receiver
     from viper.watch.events import PROGRAM, RECORDING, Event, EventLog
     from viper.watch.recording import SEGMENT_S, Recorder, is_stream
@@ -116,11 +118,16 @@ def watch(options: WatchOptions, source: str, condition: str) -> int:
     given = "" if options.program is None else cli.read_program(options.program)
     pace = Pace.read(options.quiet, options.per_hour)
     receiver = None if options.on_event is None else Receiver.read(options.on_event, pace)
-    profile = cli.open_profile(options)
+    profile = cli.open_profile(options).for_watching()
+    usual = profile.document.watch
+    if (options.every or asked.every or _EVERY_PICTURE) > _EVERY_PICTURE:
+        usual = replace(usual, hold=0.0, gap=None)  # two looks would be too long a time
+    hold = usual.hold if options.hold is None else options.hold
+    gap = next(each for each in (options.gap, usual.gap, hold) if each is not None)
     facts = [
         source if streams else str(Path(source).resolve()), condition, given, options.every,
-        options.margin, options.hold, options.gap, options.cooldown, options.api, options.learned,
-        decisive_tables(to_json(profile.document)),
+        options.margin, hold, gap, options.cooldown, options.api, options.learned,
+        to_json(usual.confirm), decisive_tables(to_json(profile.document)),
     ]  # fmt: skip
     fingerprint = hashlib.sha256(dumps(facts).encode()).hexdigest()[:16]
     with ExitStack() as stack:
@@ -142,7 +149,8 @@ def watch(options: WatchOptions, source: str, condition: str) -> int:
             )  # fmt: skip
             stack.callback(recorder.close)
         if log.is_new or not path.exists():
-            _write(path, given or written_program(reasoner, folder, asked.text, recorder))
+            text = given or written_program(reasoner, folder, asked.text, recorder)
+            write_file(path, text.rstrip("\n") + "\n")
         program = cli.read_program(path)
         video = takes_video(program)
         live = _live(stack, options, log, condition or path.name, program) if options.live else None
@@ -163,12 +171,15 @@ def watch(options: WatchOptions, source: str, condition: str) -> int:
 
         # a look at a frame must be cheap, and tuning after nothing was found makes false alarms
         run_options = RunOptions(TASK, self_tune=False, checks=False)
-        gap = options.hold if options.gap is None else options.gap
         every = options.every or asked.every or (_EVERY_VIDEO if video else _EVERY_PICTURE)
+        confirming = None
+        if usual.confirm:
+            parts = reasoner.components.with_thresholds(usual.confirm)
+            confirming = Reasoner(parts, preload=False)
         running = Watch(
             reasoner, program, asked, run_options, log, video, every, options.margin,
-            options.hold, gap, options.cooldown, options.once, recorder, receiver,
-            stack.enter_context(_status()), looked, show, say,
+            hold, gap, options.cooldown, options.once, recorder, receiver,
+            stack.enter_context(_status()), looked, show, say, confirming,
         )  # fmt: skip
         stack.enter_context(hint_to_go_on())
         try:
@@ -216,9 +227,3 @@ def _status() -> Iterator[Callable[[Window], None]]:
         yield lambda window: update(
             description=f"{for_terminal(window.path.name)} {clock(window.start)}"
         )
-
-
-def _write(path: Path, program: str) -> None:
-    from viper.storage.files import write_file
-
-    write_file(path, program.rstrip("\n") + "\n")

@@ -112,6 +112,37 @@ class DomainFiles:
     roles: Mapping[str, DomainFiles] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class WatchDefaults:
+    """Table ``[watch]``: how ``viper watch`` asks these models, unless its options say otherwise.
+
+    Attributes:
+        hold, gap: seconds, as the options, for a look each second or more; a gap of None is as
+            long as ``hold``.
+        find_check: that of its tools, in place of the one in ``[tools]``.
+        thresholds: theirs, in place of those in ``[sensitivities]``.
+        confirm: a change counts if the answer is the same with these thresholds; moments that a
+            program returns need none.
+
+    Raises:
+        UsageError: a time is negative.
+        UnknownNameError: an unknown check.
+    """
+
+    hold: float = 0.0
+    gap: float | None = None
+    find_check: str | None = None
+    thresholds: Mapping[str, float] = field(default_factory=dict)
+    confirm: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, value in (("hold", self.hold), ("gap", self.gap or 0.0)):
+            if not 0 <= value < math.inf:
+                raise UsageError(f"{name} is {value}; expected 0 or more seconds")
+        if self.find_check is not None:
+            ToolSettings(find_check=self.find_check)
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Header:
     """Keys of a profile outside its tables."""
@@ -172,6 +203,7 @@ class ProfileDocument(_Header, _Resources):
     load: Mapping[str, Any] = field(default_factory=dict)
     hardware: Hardware | None = None
     domain: DomainFiles | None = None
+    watch: WatchDefaults = field(default_factory=WatchDefaults)
     confidence: Mapping[str, Confidence] = field(default_factory=dict)
     path: Path | None = None
     notes: tuple[str, ...] = ()
@@ -196,6 +228,7 @@ _TABLES = (
     "limits",
     "hardware",
     "domain",
+    "watch",
     "confidence",
 )
 
@@ -247,6 +280,21 @@ def document_of(path: Path, values: Mapping[str, Any]) -> ProfileDocument:
         settings = replace(settings, **{name: getattr(nested_settings, name) for name in nested})
         if settings != kind():
             of_strategies[strategy] = settings
+    tools = _record(
+        ToolSettings,
+        tables["tools"],
+        "tools",
+        sensitivities={
+            name: _record(ThresholdSchedule, value, "sensitivities", name)
+            for name, value in thresholds.items()
+        },
+    )
+    watch = _record(WatchDefaults, tables["watch"], "watch")
+    for name in ("thresholds", "confirm"):
+        try:
+            tools.with_thresholds(getattr(watch, name))
+        except UsageError as error:
+            raise RecordError(("watch", name), str(error)) from None
     header_values = {name: values[name] for name in header if name in values}
     return ProfileDocument(
         **vars(_record(_Header, {"name": path.stem, **header_values})),
@@ -260,20 +308,13 @@ def document_of(path: Path, values: Mapping[str, Any]) -> ProfileDocument:
             role: _choice(path, value, "roles", role, cache=False, style="chat", sees=False)
             for role, value in roles.items()
         },
-        tools=_record(
-            ToolSettings,
-            tables["tools"],
-            "tools",
-            sensitivities={
-                name: _record(ThresholdSchedule, value, "sensitivities", name)
-                for name, value in thresholds.items()
-            },
-        ),
+        tools=tools,
         run=_record(RunSettings, run, "run", own=of_strategies),
         limits=_record(Limits, tables["limits"], "limits"),
         load=tables["load"],
         hardware=_record(Hardware, tables["hardware"], "hardware") if tables["hardware"] else None,
         domain=_record(DomainFiles, tables["domain"], "domain") if tables["domain"] else None,
+        watch=watch,
         confidence={
             name: _record(Confidence, value, "confidence", name)
             for name, value in tables["confidence"].items()

@@ -174,6 +174,13 @@ class Profile(ModelChoices):
         tools = self.document.tools.with_thresholds(values)
         return replace(self, document=replace(self.document, tools=tools))
 
+    def for_watching(self) -> Profile:
+        """Return the same profile with the tools of its table ``[watch]``."""
+        watch, tools = self.document.watch, self.document.tools
+        tools = replace(tools, find_check=watch.find_check or tools.find_check)
+        document = replace(self.document, tools=tools.with_thresholds(watch.thresholds))
+        return replace(self, document=document)
+
     def checked_source(self, role: str, choice: BackendChoice) -> str | None:
         """Return the model to load, after a check of the backend, its packages and options.
 

@@ -91,6 +91,8 @@ class Watch:
         cooldown: seconds after an event in which no other one counts.
         once: end when all files that are there were read.
         recorder: records a stream into the source; its files are removed when they were read.
+        confirming: a change counts if the program gives the same answer to this reasoner, whose
+            thresholds are others: what a detector half sees neither comes nor goes.
         on_window, on_look, on_event, say: called with each window before the program runs, with
             what it returned, with each new event, and with remarks.
     """
@@ -113,6 +115,7 @@ class Watch:
     on_look: Callable[[Window, RunResult], None] = lambda window, result: None
     on_event: Callable[[Event], None] = lambda event: None
     say: Callable[[str], None] = lambda text: None
+    confirming: Reasoner | None = None
     _has_failed: bool = False  # since this process began
     _is_held: bool = False  # rows wait for their time
 
@@ -202,11 +205,11 @@ class Watch:
         if moments is not None:
             yield from self._moments(window, result, moments, changes)
             return
-        holds = result.answer is not None and bool(result.answer.value)
+        holds = _holds(result)
         state, zero = self.log.state, self.log.state.clock - window.begin
         now = zero + window.start
         changes["turned"] = None
-        if holds == bool(state.since):
+        if holds == bool(state.since) or not self._confirms(window, holds):
             return
         turned = now if state.turned is None else state.turned
         if now - turned < (self.hold if holds else self.gap) - 1e-6:
@@ -222,6 +225,15 @@ class Watch:
             event = self._event("began", window, time, result)
             changes |= {"since": event.id, "last": event.clock}
             yield event
+
+    def _confirms(self, window: Window, holds: bool) -> bool:
+        """Return whether the other thresholds give the same answer."""
+        if self.confirming is None:
+            return True
+        result = self.confirming.execute(
+            self.program, window.media, self.condition.text, self.options
+        )
+        return _holds(result) == holds and (result.answer is not None or _found_nothing(result))
 
     def _moments(
         self, window: Window, result: RunResult, times: Sequence[float], changes: dict[str, Any]
@@ -319,6 +331,10 @@ def written_program(
             "give --program"
         )
     return answering.program
+
+
+def _holds(result: RunResult) -> bool:
+    return result.answer is not None and bool(result.answer.value)
 
 
 def _found_nothing(result: RunResult) -> bool:

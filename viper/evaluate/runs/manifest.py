@@ -53,7 +53,7 @@ _USER_IN_URL = re.compile(r"(?<=://)[^/@\s]+@")
 # Keys of a profile that change no answer, or that a hash represents.
 _NO_INFLUENCE = (
     *("path", "description", "name", "extends", "hardware", "preload", "max_memory_gb", "bank"),
-    *("critic", "threads"),
+    *("critic", "threads", "watch"),
 )
 
 

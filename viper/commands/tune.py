@@ -39,7 +39,15 @@ from viper.strategies.explore.workflow import Workflow, step_of
 from viper.strategies.prompts import names_for
 from viper.tuning.agent import flags as flagging
 from viper.tuning.agent.masking import MaskedWorkflow, masked
-from viper.tuning.agent.training import TunedAgent, TuneSettings, losses, read_held_out, split, tune
+from viper.tuning.agent.training import (
+    TunedAgent,
+    TuneSettings,
+    is_first,
+    losses,
+    read_held_out,
+    split,
+    tune,
+)
 from viper.tuning.agent.tuned_model import agent_role, model_card, tuned_of, tuned_profile
 from viper.tuning.agent.workflows import (
     WorkflowSettings,
@@ -376,8 +384,11 @@ def agent(options: AgentOptions, source: Path) -> None:
     adapter, or changes all weights with --full. After Ctrl-C or a crash, the same command continues
     from the last checkpoint and reaches the same losses.
 
+    Each process of torchrun or accelerate takes --batch texts; the first one writes.
+
     \b
     viper learn agent runs/workflows --out runs/tuned
+    torchrun --nproc-per-node 4 -m viper learn agent runs/workflows --out runs/tuned
     viper run photo.png "…" --strategy explore --profile runs/tuned/profile.toml
     """
     out = options.out
@@ -428,6 +439,8 @@ def agent(options: AgentOptions, source: Path) -> None:
     shutil.rmtree(part, ignore_errors=True)  # an earlier run stopped after its last step
     held_out, model = texts_of(kept_out, "masking"), part / "model"
     left_out = tune_and_tell("tuning", tuned, texts, settings, model, work, held_out, "actions")
+    if not is_first():
+        return
     data = {
         "variant": options.variant,
         "rest": options.rest,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from viper.models.loading import LoadOptions
 from viper.tuning.agent.masking import MaskedWorkflow
 from viper.tuning.agent.training import TunedAgent, TuneSettings, losses, read_held_out, split, tune
 
+ROOT = Path(__file__).resolve().parents[3]
 TEXTS = [MaskedWorkflow(f"# question: {n}\n", f"<code>\nfind({n % 3})\n</code>\n", f"w{n}", 0)
          for n in range(12)]  # fmt: skip
 SETTINGS = TuneSettings(steps=6, batch=4, learning_rate=1e-2, warmup=1, rank=4, save_every=2)
@@ -132,6 +135,25 @@ def test_killed_and_resumed_it_has_the_same_losses(model: Path, tmp_path: Path) 
     first, second = (dict(losses(tmp_path / f"{name}-work")) for name in ("whole", "killed"))
     assert first.keys() == second.keys() == set(range(1, 31))
     assert all(abs(first[step] - second[step]) < 1e-4 for step in first)
+
+
+def test_two_processes_share_a_batch_and_one_writes(model: Path, tmp_path: Path) -> None:
+    """They learn what one process learns from a batch of both."""
+    script = tmp_path / "run.py"
+    script.write_text(RUN.replace("steps=30, batch=4", "steps=6, batch=2"))
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
+    told = subprocess.run(
+        [*command, "2", script, model, tmp_path / "two", tmp_path / "work"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True, capture_output=True, text=True,
+    ).stdout  # fmt: skip
+    assert told.split() == ["1", "2", "3", "4", "5", "6"]
+    alone = tmp_path / "alone"
+    one = tune(tuned(model), TEXTS, replace(SETTINGS, save_every=3), tmp_path / "one", alone)
+    assert [loss for _, loss in losses(tmp_path / "work")] == pytest.approx(
+        [loss for _, loss in losses(alone)], abs=1e-3
+    )
+    weights = [load_file(each / "adapter_model.safetensors") for each in (one, tmp_path / "two")]
+    assert all(weights[0][name].allclose(weights[1][name], atol=1e-3) for name in weights[0])
 
 
 def test_another_tuning_is_refused(model: Path, tmp_path: Path) -> None:

@@ -4,7 +4,8 @@
 trains from the last checkpoint, measures held-out actions before and after, and saves.
 
 The training loop is ``Trainer`` of transformers, which uses accelerate for devices, precision and
-checkpoints. An interrupted tuning resumes from its last checkpoint with the same batches.
+checkpoints. An interrupted tuning resumes from its last checkpoint with the same batches. Of the
+processes that ``torchrun`` starts (:func:`is_first`), one writes.
 
 Source: DWIM (2025), supplement, sec. 10, for the training data; LoRA (Hu et al. 2022).
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import warnings
 from collections.abc import Callable, Sequence
@@ -64,7 +66,7 @@ class TuneSettings:
 
     Attributes:
         steps: number of optimiser steps.
-        batch: rows per pass.
+        batch: rows per pass of a process.
         accumulate: passes per step.
         rank: rank of a new adapter's matrices; 0 tunes all weights.
         longest: most tokens of a row.
@@ -127,6 +129,8 @@ def tune(
 
     if out.exists():
         raise UsageError(f"{out}: is there already; give another folder")
+    arguments = _arguments(tuned, settings, work)
+    _ = arguments.device  # chooses the GPU of this process
     model, tokenizer = _load(tuned, settings)
     encoder = Encoder(tokenizer, tuned.template, settings.longest)
     rows = encoder.encoded(texts)
@@ -137,7 +141,9 @@ def tune(
     if encoder.left_out:
         left_out(encoder.left_out)
     held_out_rows = encoder.encoded(held_out)
-    _check_same(work, tuned, settings, rows, held_out_rows)
+    with arguments.main_process_first(local=False):
+        _check_same(work, tuned, settings, rows, held_out_rows, arguments.world_size)
+        last = _last_checkpoint(work)
     pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
 
     def collate(batch: list[dict[str, Any]]) -> dict[str, Any]:
@@ -146,25 +152,26 @@ def tune(
 
     class Losses(TrainerCallback):
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
-            if logs and "loss" in logs:
+            if is_first() and logs and "loss" in logs:
                 with (work / LOSSES).open("a", encoding="utf-8") as stream:
                     stream.write(json.dumps([state.global_step, logs["loss"]]) + "\n")
                 report(state.global_step, float(logs["loss"]))
 
     trainer = Trainer(
         model=model,
-        args=_arguments(tuned, settings, work),
+        args=arguments,
         train_dataset=[{"row": number} for number in range(len(rows))],  # type: ignore[arg-type]
         data_collator=collate,
         callbacks=[Losses()],
     )
     trainer.pop_callback(PrinterCallback)
+    if trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
+        raise UsageError("a model in parts is not tuned; start processes that each hold all of it")
     figures = read_held_out(work)
-    if held_out_rows and figures is None:
+    if is_first() and held_out_rows and figures is None:
         before, tokens = token_loss(trainer.model, held_out_rows, pad, settings.batch)
         figures = HeldOut(len(held_out_rows), tokens, before)
         note_held_out(work, figures)
-    last = _last_checkpoint(work)
     with warnings.catch_warnings():
         # Each save says that weights of an embedding are in the adapter; they are meant to be.
         warnings.filterwarnings("ignore", message="Setting `save_embedding_layers`")
@@ -172,11 +179,18 @@ def tune(
             trainer._load_from_checkpoint(last)  # ``train`` would take one more step
         else:
             trainer.train(resume_from_checkpoint=last)
-        if figures is not None:
+        if is_first() and figures is not None:
             after, _ = token_loss(trainer.model, held_out_rows, pad, settings.batch)
             note_held_out(work, replace(figures, after=after))
-        _save(trainer.model, tokenizer, tuned, out)
+        if is_first():
+            _save(trainer.model, tokenizer, tuned, out)
+    trainer.accelerator.end_training()
     return out
+
+
+def is_first() -> bool:
+    """Return whether this process is alone, or the first of those that share a tuning."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 def losses(work: Path) -> list[tuple[int, float]]:
@@ -233,6 +247,7 @@ def _check_same(
     settings: TuneSettings,
     rows: Sequence[EncodedWorkflow],
     held_out: Sequence[EncodedWorkflow],
+    processes: int,
 ) -> None:
     """Raise if the folder holds another tuning. Record this tuning in a new folder."""
     description = {
@@ -242,6 +257,7 @@ def _check_same(
         "rows": len(rows),
         "sha256": _digest(rows),
         **({"held_out": _digest(held_out)} if held_out else {}),
+        **({"processes": processes} if processes > 1 else {}),
     }
     file = work / SETTINGS
     if file.is_file():

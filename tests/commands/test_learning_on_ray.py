@@ -1,4 +1,4 @@
-"""``viper ace mine`` and ``viper learn workflows`` with ``--engine ray``: what threads make."""
+"""``viper fit``, ``ace mine`` and ``learn workflows`` with ``--engine ray``: what threads make."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.evaluate.fake_backends import PROFILE, a_set
+from tests.jobs import job_backends as shelf
 
 pytest.importorskip("ray")
 
@@ -84,3 +85,29 @@ def test_workflows_are_made_on_actors_of_which_one_dies(folder: Path) -> None:
     (folder / "deadly" / "always-7").touch()
     on_ray = made("again", *ON_RAY)
     assert [row["id"] for row in on_ray if row["error"]] == ["q7"]
+
+
+def test_a_job_is_fitted_on_actors_of_which_one_dies(tmp_path: Path) -> None:
+    """Its programs arise while actors run earlier ones."""
+    table = shelf.table(tmp_path / "labels.csv", shelf.pictures(tmp_path / "pictures", 40))
+    lamps = f'"tests.evaluate.ray_backends:DeadlyLamps", model = "{tmp_path / "deadly"}"'
+    old = '"tests.jobs.job_backends:Lamps", model = "lamps"'
+    assert old in shelf.PROFILE
+    (tmp_path / "fake.toml").write_text(shelf.PROFILE.replace(old, lamps))
+    fit = ["fit", str(table), "--query", shelf.QUERY, "--requests", "4"]
+
+    def outcomes(name: str) -> list[str]:
+        (path,) = (tmp_path / name).glob("tried-*/outcomes.jsonl")
+        return sorted(filter(None, path.read_text().splitlines()))
+
+    viper(tmp_path, *fit, "--out", str(tmp_path / "threads"))
+    (tmp_path / "deadly").touch()
+    said = viper(tmp_path, *fit, "--out", str(tmp_path / "ray"), *ON_RAY)
+    assert said.count("warning: an actor died (on ") == 1
+    assert not (tmp_path / "deadly").exists()
+    for name in ("program.py", "job.json"):
+        assert (tmp_path / "ray" / name).read_text() == (tmp_path / "threads" / name).read_text()
+    assert (
+        outcomes("ray") == outcomes("threads")
+        and len({*outcomes("ray")}) == len(outcomes("ray")) > 40
+    )

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from tests.evaluate.fake_backends import Answerer, Writer
+from tests.jobs.job_backends import Lamps
 from viper.errors import ProfileError
 from viper.models.llm.protocol import Completion, Sampling
 
@@ -47,10 +48,29 @@ class SlowAnswerer(Answerer):
 
     def answer(self, encodings: Sequence[Any], questions: Sequence[str]) -> list[tuple[str, float]]:
         time.sleep(0.05)
-        with suppress(FileNotFoundError):
-            self._flag.unlink()
-            os.kill(os.getpid(), signal.SIGKILL)
+        die_once(self._flag)
         return super().answer(encodings, questions)
+
+
+class DeadlyLamps(Lamps):
+    """Named after a file that kills it once, at the twentieth picture or later."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__("lamps")
+        self._flag, self._seen = Path(name), 0
+
+    def encode(self, images: Sequence[Any]) -> list[Any]:
+        self._seen += len(images)
+        if self._seen >= 20:
+            die_once(self._flag)
+        return super().encode(images)
+
+
+def die_once(flag: Path) -> None:
+    """Kill this process if there is a file, which is removed."""
+    with suppress(FileNotFoundError):
+        flag.unlink()
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 @dataclass(frozen=True)

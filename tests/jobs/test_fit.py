@@ -20,10 +20,15 @@ from tests.commands.test_bad_input import refused, viper
 from tests.forked import viper as forked_viper
 from tests.jobs import job_backends as shelf
 from viper.cli import main
-from viper.commands.fit import JobChoice, job_profile
+from viper.commands.fit import JobChoice, job_profile, show_runs
+from viper.data.sample import Sample
+from viper.errors import UnknownNameError
+from viper.evaluate.sample_result import SampleResult
 from viper.jobs.candidates import Candidate
 from viper.jobs.job import Job, read_job
 from viper.jobs.outcomes import Outcome, Outcomes
+from viper.jobs.review import answered
+from viper.profiles import load_profile
 from viper.profiles.exported import ExportedProgram
 from viper.storage.json_lines import dumps
 
@@ -407,3 +412,28 @@ def test_a_fault_of_the_machine_is_not_kept_as_the_programs(tmp_path: Path) -> N
     assert not outcomes.has("a", "one")
     assert outcomes.has("a", "two")
     outcomes.close()
+
+
+def test_what_killed_an_actor_is_run_again_and_what_killed_its_process_is_not(
+    tmp_path: Path,
+) -> None:
+    outcomes = Outcomes(tmp_path)
+    for case, program in (("lost", None), ("deadly", shelf.LIT)):
+        sample = Sample(f"c/{case}", "", "question", "image", None, load=list)
+        outcomes.add(0, SampleResult.of(sample, 0, seconds=0.0, failure="crash", program=program),
+                     None)  # fmt: skip
+    outcomes.close()
+    again = Outcomes(tmp_path)
+    assert again.has("c", "deadly") and not again.has("c", "lost")
+    again.close()
+
+
+def test_a_profile_without_a_threshold_of_the_job_is_refused(ready: Bench) -> None:
+    """Its answers would all count as wrong."""
+    record = read_job(ready.job)
+    other = ready.folder / "other.toml"
+    other.write_text(shelf.PROFILE.replace("detector.threshold", "like.threshold"))
+    profile = load_profile(str(other))
+    kept = replace(record.kept[0], thresholds={"detector.threshold": 0.2})
+    with Job(ready.job) as job, pytest.raises(UnknownNameError, match="threshold"):
+        answered(job, replace(record, kept=(kept,)), profile, job.labels(), show_runs)

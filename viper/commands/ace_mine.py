@@ -23,7 +23,7 @@ from viper.ace.mining import ExampleSource, Shots, candidates, work_folder
 from viper.ace.select import Selection, agreed, best_first, kept, select
 from viper.commands import options as cli
 from viper.commands.evaluating import ProfileRecipe
-from viper.commands.on_ray import opened_engine, profile_choice
+from viper.commands.on_ray import choice_of, opened_engine
 from viper.commands.run_options import RayOptions
 from viper.commands.terminal import evaluation_progress, hint_to_go_on, note, status
 from viper.data.sample import DatasetSpec
@@ -123,7 +123,8 @@ def mine(options: MineOptions) -> int:
             with status(f"{api}: loading models"):
                 document, execution = to_json(profile.document), {"workers": options.workers}
                 campaign = Campaign.of(evaluation, samples, reasoner, document, execution)
-            recipe = ProfileRecipe(profile_choice(replace(options, api=api)), examples=False)
+            choice = choice_of(cli.ProfileChoice, replace(options, api=api))
+            recipe = ProfileRecipe(choice, examples=False)
             there = EvaluationWork(recipe, evaluation, options.workers, shots.samples)
             here = campaign.work(options.workers)
             threads = profile.document.threads

@@ -18,7 +18,7 @@ from typing import Any
 
 import click
 
-from viper.commands.on_ray import opened_pool, profile_choice, ray_engine
+from viper.commands.on_ray import choice_of, opened_pool, ray_engine
 from viper.commands.options import ProfileChoice, fetch_models, open_profile
 from viper.commands.profile import echo_weights
 from viper.commands.report import read_run, write_report_page
@@ -182,7 +182,7 @@ def on_ray(
         UsageError, ModelError: Ray is not running, has no room, or an actor cannot start.
     """
     profile = profile_of(options, options.examples)  # report a wrong name before Ray starts
-    recipe = ProfileRecipe(profile_choice(options), options.examples)
+    recipe = ProfileRecipe(choice_of(ProfileChoice, options), options.examples)
     work = EvaluationWork(recipe, evaluation, options.workers)
     opened = opened_pool(work, options, profile.document.threads, manifest_differences)
     with opened as (pool, share):

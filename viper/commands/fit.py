@@ -13,11 +13,14 @@ import click
 
 from viper.commands import options as cli
 from viper.commands.exported import profile_of
+from viper.commands.on_ray import choice_of, opened_engine
+from viper.commands.run_options import RayOptions
 from viper.commands.terminal import evaluation_progress, hint_to_go_on, note, status
 from viper.errors import UsageError
 from viper.profiles.exported import ExportedProgram
 
 if TYPE_CHECKING:
+    from viper.evaluate.engines.sample_runner import Work
     from viper.jobs.job import JobRecord
     from viper.profiles.wiring import Profile
 
@@ -32,7 +35,7 @@ class JobChoice(cli.DataTrust, cli.ProfileChoice):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitChoice(JobChoice):
+class FitChoice(RayOptions, JobChoice):
     """Options of commands that fit a table."""
 
     # fmt: off
@@ -45,6 +48,8 @@ class FitChoice(JobChoice):
         help="Number of times a chat model may rewrite the best program, told of wrong cases.")
     minutes: float | None = cli.option("--minutes", type=click.FloatRange(min=0, min_open=True),
         help="Begin no further programs after this time; what is known by then is fitted.")
+    workers: int = cli.workers_field(
+        "Number of cases at the same time; with --engine ray, in each actor.")
     seed: int = cli.seed_field()
     api: str | None = cli.given_by(cli.api_option)
     # fmt: on
@@ -86,6 +91,7 @@ def fit(options: FitOptions, table: Path | None) -> None:
     viper fit --suggest 20 photos/ > labels.csv      # then fill in the answers
     viper fit labels.csv --query "is the shelf empty?" --out shelf --risk 0.1
     viper apply shelf photos/ -o answers.csv
+    viper fit labels.csv --out /shared/shelf --engine ray --ray-address auto
     """
     from viper.jobs.report import told
 
@@ -124,7 +130,20 @@ def fit_table(
         note(f"{len(job.labels())} labels, {added} of them new")
         profile = job_profile(out, options)
         cli.fetch_models(profile)
-        return fitted(job, profile, settings, note, show_runs)[0]
+        there = partial(_work_there, out, choice_of(JobChoice, options), options.workers)
+        opened = partial(opened_engine, there, options, profile.document.threads)
+        return fitted(
+            job, profile, settings, note, show_runs, workers=options.workers, opened=opened
+        )[0]
+
+
+def _work_there(folder: Path, choice: JobChoice, workers: int) -> Work:
+    """Return what an actor runs."""
+    from viper.jobs.fitting import fit_work
+    from viper.jobs.job import for_jobs
+
+    profile = for_jobs(job_profile(folder, choice))
+    return fit_work(profile, profile.components(), workers)
 
 
 def job_profile(folder: Path, options: JobChoice) -> Profile:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
+from typing import TypeVar
 
 from viper.commands.options import ProfileChoice
 from viper.commands.run_options import RayOptions
@@ -73,15 +74,18 @@ def opened_engine(
     with opened_pool(there, options, threads, differing) as (pool, _):
         with status("starting actors"):
             pool.expect(here.facts)
-        yield ray_engine(pool, options.workers)
+        yield ray_engine(pool, options.workers, whole=not here.items)
 
 
-def ray_engine(pool: WorkerPool, in_flight: int) -> RayEngine:
+def ray_engine(pool: WorkerPool, in_flight: int, whole: bool = False) -> RayEngine:
     """Return the engine of a pool, which says each death of an actor."""
     lost = "viper: warning: an actor died ({}); its unfinished items are answered again"
-    return RayEngine(pool, in_flight, lambda who: note(lost.format(who)))
+    return RayEngine(pool, in_flight, lambda who: note(lost.format(who)), whole)
 
 
-def profile_choice(options: ProfileChoice) -> ProfileChoice:
-    """Return the options of the profile: others may hold a password, which no actor needs."""
-    return ProfileChoice(**{one.name: getattr(options, one.name) for one in fields(ProfileChoice)})
+Choice = TypeVar("Choice", bound=ProfileChoice)
+
+
+def choice_of(kind: type[Choice], options: Choice) -> Choice:
+    """Return the options of a kind alone: others may hold a password, which no actor needs."""
+    return kind(**{one.name: getattr(options, one.name) for one in fields(kind)})

@@ -21,7 +21,7 @@ import click
 
 from viper.commands import options as cli
 from viper.commands.evaluating import ProfileRecipe
-from viper.commands.on_ray import opened_engine, profile_choice
+from viper.commands.on_ray import choice_of, opened_engine
 from viper.commands.run_options import RayOptions
 from viper.commands.terminal import Advance, counter, indented, note, status
 from viper.data.registry import training_split
@@ -116,7 +116,8 @@ def workflows(options: WorkflowOptions, name: str) -> None:
     with status("reading samples"):
         samples = evaluation.samples()
     report: dict[str, Any] = {}
-    profile, recipe = cli.open_profile(options), ProfileRecipe(profile_choice(options))
+    profile = cli.open_profile(options)
+    recipe = ProfileRecipe(choice_of(cli.ProfileChoice, options))
     with Reasoner(profile, preload=False) as reasoner:
         settings = reasoner.components.settings
         most = options.max_turns or settings.of(ExploreSettings).max_turns

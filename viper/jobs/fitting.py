@@ -11,8 +11,8 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass, field, replace
 from difflib import unified_diff
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from viper.errors import UsageError
-from viper.evaluate.campaign import ProgressBar
+from viper.evaluate.campaign import IN_FLIGHT, ProgressBar
+from viper.evaluate.engines.sample_runner import Engine, Work
 from viper.evaluate.intervals import paired, proportion
 from viper.jobs import candidates as making
 from viper.jobs.candidates import Candidate
@@ -41,9 +42,10 @@ from viper.jobs.job import (
     JudgedCase,
     KeptProgram,
     for_jobs,
+    mark_of,
 )
 from viper.jobs.likeness import Likeness
-from viper.jobs.outcomes import Outcomes, run_candidates
+from viper.jobs.outcomes import Outcomes, candidate_engine, run_candidates
 from viper.jobs.report import report_page
 from viper.jobs.rules import Measure, rule_program
 from viper.profiles.exported import ExportedProgram, public_document
@@ -90,6 +92,10 @@ def fit(
     say: Say,
     progress: ProgressBar,
     before: JobRecord | None = None,
+    workers: int = IN_FLIGHT,
+    opened: Callable[[Work], AbstractContextManager[Engine]] = lambda work: nullcontext(
+        work.engine
+    ),
 ) -> tuple[JobRecord, Comparison | None]:
     """Fit a program to the labels of a job, and write its folder.
 
@@ -97,6 +103,8 @@ def fit(
         say: told of each step.
         progress: shows the runs of candidates.
         before: a record whose program stays unless the new one is surely better.
+        workers: cases at once.
+        opened: opens an engine that runs the candidates, by default threads of this process.
 
     Returns:
         What the job has now, and what came of the comparison, if there was one.
@@ -111,11 +119,14 @@ def fit(
     with ExitStack() as stack:
         components = profile.components()
         stack.callback(components.close)
+        engine = stack.enter_context(opened(fit_work(profile, components, workers)))
         tried = job.tried(profile)
         outcomes = Outcomes(tried)
         stack.callback(outcomes.close)
         until = time.monotonic() + 60 * (settings.minutes or math.inf)
-        fitting = Fitting(tried, components, labels, settings, outcomes, say, progress, until)
+        fitting = Fitting(
+            tried, components, engine, labels, settings, outcomes, say, progress, until
+        )
         record, exported = fitting.fit(public_document(to_json(profile.document)))
         if before is not None:
             comparison = fitting.compare(before, record)
@@ -126,6 +137,9 @@ def fit(
         media = labels[0].sample().load()
         result = example.execute(exported.program, media, labels[0].query, of_query)
         result.html(folder / EXAMPLE)
+        loaded = components.toolbox.models.loaded().items()  # at least those of the example
+        models = {role: str(getattr(model, "model_id", "")) for role, model in loaded}
+        exported = replace(exported, models=models)
     files = {PROGRAM: exported.script(PROGRAM), REPORT: report_page(record)}
     path = profile.document.path
     if path is not None and Path(path).is_file():
@@ -137,17 +151,29 @@ def fit(
     return record, comparison
 
 
+def fit_work(profile: Profile, components: Components, in_flight: int) -> Work:
+    """Return what runs candidates of a fit, which are sent as they arise.
+
+    Args:
+        profile: that of the components, see :func:`viper.jobs.job.for_jobs`.
+    """
+    engine, facts = candidate_engine(components, in_flight), {"profile": mark_of(profile)}
+    return Work((), engine, facts, components.close)
+
+
 @dataclass
 class Fitting:
     """One fit under way.
 
     Attributes:
         tried: folder of replies.
+        engine: runs candidates.
         measures, measuring: what is measured in the pictures, and the programs that do so.
     """
 
     tried: Path
     components: Components
+    engine: Engine
     labels: Sequence[Label]
     settings: FitSettings
     outcomes: Outcomes
@@ -200,10 +226,6 @@ class Fitting:
             media=first.kind,
             thresholds=kept[0].thresholds
             or self.components.toolbox.settings.start_thresholds(self_tune=False),
-            models={
-                role: str(getattr(model, "model_id", ""))
-                for role, model in self.components.toolbox.models.loaded().items()
-            },
             routines=tuple(file.stored() for file in self.components.library.files),
         )
         return record, exported
@@ -297,10 +319,8 @@ class Fitting:
         if (old.program, old.thresholds) == (new.program, new.thresholds):
             return Comparison(True, f"the same program, fitted to {len(self.labels)} labels")
         self._run([old], math.inf)
-        said = self.outcomes.answers(old.id, self.labels)
-        was = [
-            float(label.is_right(answer)) for label, answer in zip(self.labels, said, strict=True)
-        ]
+        answers = self.outcomes.answers(old.id, self.labels)
+        was = [float(one.is_right(said)) for one, said in zip(self.labels, answers, strict=True)]
         gain = paired(was, [float(case.right) for case in after.judged]).difference
         points = f"{100 * gain.value:+.1f} points [{100 * gain.low:+.1f}, {100 * gain.high:+.1f}]"
         lines = unified_diff(old.program.splitlines(), new.program.splitlines(), lineterm="", n=1)
@@ -314,8 +334,10 @@ class Fitting:
     def _run(self, candidates: Sequence[Candidate], until: float | None = None) -> list[Candidate]:
         """Return the candidates that ran, by default those begun within the time of the fit."""
         last = self.until if until is None else until
+        for each in candidates:
+            self.components.with_thresholds(each.thresholds)  # says which one a profile lacks
         return run_candidates(
-            self.components, candidates, self.labels, self.outcomes, self.progress, last
+            self.engine, candidates, self.labels, self.outcomes, self.progress, last
         )
 
     def _gather(self, candidates: Sequence[Candidate]) -> Evidence:
@@ -339,9 +361,7 @@ class Fitting:
         returned: dict[str, Any] = {}
         for label in self.labels:
             value = label.target[0] if isinstance(label.target, tuple) else label.target
-            returned.setdefault(
-                label.words, label.options[label.answer] if label.task == "choice" else value
-            )
+            returned.setdefault(label.words, label.words if label.task == "choice" else value)
         kept, chosen = [], kept_of(evidence.hypotheses())
         for hypothesis, votes in zip(chosen, votes_of(chosen), strict=True):
             if hypothesis.candidate is not None:

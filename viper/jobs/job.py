@@ -171,10 +171,7 @@ class Job:
 
     def tried(self, profile: Profile) -> Path:
         """Return the folder for what is tried with a profile, which is made."""
-        document = public_document(to_json(profile.document))
-        facts = version(PACKAGES["viper"]), decisive_tables(document)
-        mark = hashlib.blake2b(dumps(facts).encode(), digest_size=4).hexdigest()
-        path = self.folder / f"tried-{mark}"
+        path = self.folder / f"tried-{mark_of(profile)}"
         with file_errors(path):
             path.mkdir(exist_ok=True)
         return path
@@ -190,6 +187,13 @@ class Job:
         for label in fresh:
             append_line(self.folder / LABELS, label)
         return len(fresh)
+
+
+def mark_of(profile: Profile) -> str:
+    """Return the same letters for profiles, and versions of viper, that answer alike."""
+    document = public_document(to_json(profile.document))
+    facts = version(PACKAGES["viper"]), decisive_tables(document)
+    return hashlib.blake2b(dumps(facts).encode(), digest_size=4).hexdigest()
 
 
 def for_jobs(profile: Profile) -> Profile:

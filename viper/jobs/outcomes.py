@@ -8,34 +8,44 @@ decided when they are read, and a corrected label needs no run.
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from viper.evaluate.campaign import ProgressBar, run
+from viper.data.sample import Sample
+from viper.evaluate.campaign import IN_FLIGHT, ProgressBar, run
 from viper.evaluate.engines.local import Bounds, LocalEngine
-from viper.evaluate.engines.sample_runner import SampleRunner, items
+from viper.evaluate.engines.sample_runner import (
+    SHARED_MEDIA_BYTES,
+    Engine,
+    Item,
+    ItemOutcome,
+    SampleRunner,
+    items,
+)
 from viper.evaluate.metrics import metric
 from viper.evaluate.sample_result import Prediction, SampleResult
 from viper.jobs.candidates import Candidate
 from viper.jobs.cases import Label
 from viper.reasoner import Reasoner, RunOptions
+from viper.storage.cache import ComputeCache
 from viper.storage.files import file_errors
 from viper.storage.json_lines import dumps, read_lines
-from viper.strategies.base import Components
+from viper.strategies.base import Components, UsageMeter
 
 OUTCOMES = "outcomes.jsonl"
 
 # Failures of machines and networks, not of programs: the next session tries again.
 _PASSING = {"model", "memory_full", "media", "internal", "store", "sandbox_host", "cancelled"}
 
-# Cases under way at once: enough for batches of the models.
-_IN_FLIGHT = 8
-
 # Candidates that run on all cases together, so that a picture is read once for all of them.
 _TOGETHER = 48
+
+# The same where time is short, so that it is looked at more often.
+_TOGETHER_IN_TIME = 8
 
 
 @dataclass(frozen=True)
@@ -80,14 +90,62 @@ class Outcomes:
     def add(self, position: int, result: SampleResult, trace: Any) -> None:
         """Keep an outcome; once this returns, a kill of the process cannot undo it."""
         candidate, _, case = result.sample_id.partition("/")
-        outcome = Outcome(candidate, case, result.prediction, result.failure)
+        lost = result.failure == "crash" and result.program is None  # an actor, not the program
+        failure = "internal" if lost else result.failure
+        outcome = Outcome(candidate, case, result.prediction, failure)
         self._file.write(dumps(outcome) + "\n")
         self._file.flush()
         self._by_key[candidate, case] = outcome
 
 
+@dataclass(frozen=True)
+class _Attempt(Sample):
+    """A labelled case for one candidate."""
+
+    candidate: Candidate = Candidate("")
+
+    @classmethod
+    def of(cls, candidate: Candidate, label: Label) -> _Attempt:
+        plain = vars(label.sample()) | candidate.asked
+        return cls(**plain | {"sample_id": f"{candidate.id}/{label.case}", "candidate": candidate})
+
+
+@dataclass(frozen=True)
+class _CandidateRunner:
+    """Runs candidates. Implements :class:`viper.evaluate.engines.sample_runner.ItemRunner`."""
+
+    components: Components
+    media: ComputeCache
+
+    def answer(
+        self, item: Item, cancel: threading.Event, usage: UsageMeter | None = None
+    ) -> ItemOutcome | None:
+        assert isinstance(item.sample, _Attempt)
+        outcome = self._runner(item.sample.candidate).answer(item, cancel, usage)
+        return outcome and replace(outcome, trace=None)
+
+    def ahead(self, in_flight: int) -> int:
+        return self._runner(Candidate("")).ahead(in_flight)
+
+    def prefetch(self, item: Item) -> None:
+        self._runner(Candidate("")).prefetch(item)
+
+    def _runner(self, candidate: Candidate) -> SampleRunner:
+        components = self.components.with_thresholds(candidate.thresholds)
+        # self-tuning would hide what the thresholds do
+        options = RunOptions(self_tune=False, checks=False, on_misfit="ask")
+        reasoner, programs = Reasoner(components, preload=False), {"": candidate.program}
+        return SampleRunner(reasoner, metric("answered"), options, self.media, programs)
+
+
+def candidate_engine(components: Components, in_flight: int = IN_FLIGHT) -> LocalEngine:
+    """Return an engine that runs candidates in this process, on so many cases at once."""
+    media = ComputeCache(2 * in_flight, SHARED_MEDIA_BYTES)
+    return LocalEngine(_CandidateRunner(components, media), Bounds(in_flight))
+
+
 def run_candidates(
-    components: Components,
+    engine: Engine,
     candidates: Sequence[Candidate],
     labels: Sequence[Label],
     outcomes: Outcomes,
@@ -97,6 +155,7 @@ def run_candidates(
     """Run each candidate on each case that has no outcome of it yet.
 
     Args:
+        engine: that of :func:`candidate_engine`, or of actors that have it.
         until: time of the monotonic clock after which no further candidates begin.
 
     Returns:
@@ -105,48 +164,30 @@ def run_candidates(
     Raises:
         StoreError: an outcome cannot be kept.
     """
-    groups: dict[Any, list[Candidate]] = {}
-    for candidate in candidates:
-        if any(not outcomes.has(candidate.id, label.case) for label in labels):
-            groups.setdefault(tuple(sorted(candidate.thresholds.items())), []).append(candidate)
-    batches = [
-        (dict(thresholds), of_group[first : first + _TOGETHER])
-        for thresholds, of_group in groups.items()
-        for first in range(0, len(of_group), _TOGETHER)
+    lacking = [
+        each for each in candidates if any(not outcomes.has(each.id, one.case) for one in labels)
     ]
-    samples = [
+    together = _TOGETHER if until == math.inf else _TOGETHER_IN_TIME
+    batches = [
         [
-            replace(
-                label.sample(),
-                sample_id=f"{candidate.id}/{label.case}",
-                groups={"candidate": candidate.id},
-                **candidate.asked,
-            )
+            _Attempt.of(candidate, label)
             for label in labels
-            for candidate in batch
+            for candidate in lacking[first : first + together]
             if not outcomes.has(candidate.id, label.case)
         ]
-        for _, batch in batches
+        for first in range(0, len(lacking), together)
     ]
-    total, before = sum(map(len, samples)), 0
+    total, before = sum(map(len, batches)), 0
     with progress(total, 0) as show:
-        for (thresholds, batch), todo in zip(batches, samples, strict=True):
+        for batch in batches:
             if time.monotonic() > until:
                 break
-            reasoner = Reasoner(components.with_thresholds(thresholds), preload=False)
-            # self-tuning would hide what the thresholds do
-            options = RunOptions(self_tune=False, checks=False, on_misfit="ask")
-            programs = {candidate.id: candidate.program for candidate in batch}
-            runner = SampleRunner.with_cache(
-                reasoner, metric("answered"), options, 2 * _IN_FLIGHT, programs=programs
-            )
-            engine = LocalEngine(runner, Bounds(_IN_FLIGHT))
 
             def on_done(row: SampleResult, running: Any, before: int = before) -> None:
                 show(replace(running, total=total, done=before + running.fresh))
 
-            run(engine, items(todo, (0,)), outcomes, on_done=on_done)
-            before += len(todo)
+            run(engine, items(batch, (0,)), outcomes, on_done=on_done)
+            before += len(batch)
     return [
         candidate
         for candidate in candidates

@@ -23,7 +23,7 @@ from viper.jobs.cases import Label, with_answer, words_of
 from viper.jobs.choice import calibrated, signs
 from viper.jobs.fitting import fit
 from viper.jobs.job import Job, JobRecord, for_jobs
-from viper.jobs.outcomes import Outcomes, run_candidates
+from viper.jobs.outcomes import Outcomes, candidate_engine, run_candidates
 from viper.profiles.wiring import Profile
 from viper.schema import Query
 from viper.strategies.confidence import probability
@@ -202,7 +202,9 @@ def answered(
     profile = for_jobs(profile)
     components, outcomes = profile.components(), Outcomes(job.tried(profile))
     try:
-        run_candidates(components, record.kept, labels, outcomes, progress)
+        for each in record.kept:
+            components.with_thresholds(each.thresholds)  # says which one a profile lacks
+        run_candidates(candidate_engine(components), record.kept, labels, outcomes, progress)
         cases = []
         for label in labels:
             found = [outcomes.answers(each.id, [label])[0] for each in record.kept]

@@ -27,7 +27,7 @@ from viper.jobs.choice import agreement, kept_of, out_of_fold
 from viper.jobs.evidence import Evidence, gather
 from viper.jobs.fitting import Fitting
 from viper.jobs.job import FitSettings, Job, for_jobs
-from viper.jobs.outcomes import Outcomes
+from viper.jobs.outcomes import Outcomes, candidate_engine
 from viper.models.media import media_from
 from viper.storage.json_lines import append_line, read_lines
 from viper.strategies.base import Components
@@ -97,8 +97,8 @@ def simulate(job: StudyJob, seed: int, out: Path, known: dict[Any, Simulated]) -
         labels = opened.labels()
         tried = opened.tried(for_jobs(job.profile))
         outcomes = Outcomes(tried)
-        fitting = Fitting(tried, components, labels, FitSettings(seed=seed), outcomes,
-                          lambda text: None, SILENT)  # fmt: skip
+        fitting = Fitting(tried, components, candidate_engine(components), labels,
+                          FitSettings(seed=seed), outcomes, lambda text: None, SILENT)  # fmt: skip
         evidence = fitting.evidence()
         surest = [_weakest(components, label) for label in labels]
         of_labels = partial(gather, outcomes=outcomes, candidates=evidence.candidates,

@@ -24,7 +24,7 @@ from viper.jobs.choice import baselines, upper_bound
 from viper.jobs.evidence import embeddings, gather
 from viper.jobs.fitting import Reply, fit
 from viper.jobs.job import REPLIES, FitSettings, Job, JobRecord, for_jobs
-from viper.jobs.outcomes import Outcomes, run_candidates
+from viper.jobs.outcomes import Outcomes, candidate_engine, run_candidates
 from viper.profiles.wiring import Profile
 from viper.storage.json_lines import append_line, read_lines
 from viper.strategies.base import Components
@@ -159,7 +159,7 @@ def judged(
     programs = [normal_form(reply.program) for reply in replies]
     first = Candidate(next((program for program in programs if program), ""))
     kept = record.kept
-    run_candidates(components, [*kept, first], test, outcomes, SILENT)
+    run_candidates(candidate_engine(components), [*kept, first], test, outcomes, SILENT)
 
     def right(candidate: Candidate) -> tuple[bool, ...]:
         return tuple(map(Label.is_right, test, outcomes.answers(candidate.id, test)))
@@ -194,7 +194,7 @@ def _baselines(
         return nothing, nothing
     measures = measures_of(components, labels, [program for program in programs if program])
     plain = measuring(measures, components)[:1]
-    run_candidates(components, plain, every, outcomes, SILENT)
+    run_candidates(candidate_engine(components), plain, every, outcomes, SILENT)
     embedded = embeddings(components, every)
     evidence = gather(every, outcomes, [], measures, plain, embedded)
     train, asked = np.arange(len(labels)), np.arange(len(labels), len(every))

@@ -1,8 +1,8 @@
 """Engine that answers samples on actors of Ray, on this machine or a cluster.
 
-`RayEngine.run` hands out positions (`WorkQueue`) to the actors of a `WorkerPool`, and yields the
-results that they report. The driver loads no model, and it alone writes the store. The queue knows
-which actor has which items; the pool replaces actors that die.
+`RayEngine.run` hands out items (`WorkQueue`) to the actors of a `WorkerPool`, and yields the
+results that they report. The driver alone writes the store. The queue knows which actor has which
+items; the pool replaces actors that die.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 from viper.data.sample import Sample
@@ -33,18 +34,25 @@ _LOOK_EVERY_S = 0.2
 
 
 class RayEngine:
-    """Engine of a pool of actors, good for one run.
+    """Engine of a pool of actors, good for runs of which all but the last go to their end.
 
     Args:
-        pool: actors that know the run's samples. It is killed if the run ends early.
+        pool: of actors; it is killed if a run ends early.
         in_flight: samples at once in each actor.
         on_death: called with the actor that died, in words.
+        whole: the actors do not know the samples, and get them sent; these can be pickled. An actor
+            gets those whose media it saw in earlier runs before it helps another.
     """
 
     def __init__(
-        self, pool: WorkerPool, in_flight: int, on_death: Callable[[str], None] | None = None
+        self,
+        pool: WorkerPool,
+        in_flight: int,
+        on_death: Callable[[str], None] | None = None,
+        whole: bool = False,
     ) -> None:
         self._pool, self._in_flight, self._on_death = pool, in_flight, on_death
+        self._homes: dict[tuple[str, ...], Hashable] | None = {} if whole else None
 
     def run(
         self, items: Iterable[Item], stop: threading.Event, upcoming: Sequence[Item] = ()
@@ -58,14 +66,19 @@ class RayEngine:
             UsageError, ModelError: an actor cannot begin, has another configuration, or all
                 have died.
         """
-        queue = WorkQueue(items, self._in_flight + (self._in_flight + 1) // 2)
+        room = self._in_flight + (self._in_flight + 1) // 2
+        queue = WorkQueue(items, room, self._homes)
         try:
+            for worker in self._pool.workers:
+                if worker.ready and worker.call is None:
+                    self._pool.ask(worker, [])  # tells of a death since the last run
             while not queue.finished:
                 for worker in self._pool.workers:
                     if worker.ready and worker.call is None:
-                        positions = queue.hand_out(worker)
-                        if positions or queue.busy(worker):
-                            self._pool.ask(worker, positions)
+                        given = queue.hand_out(worker)
+                        if given or queue.busy(worker):
+                            positions = [item.position for item in given]
+                            self._pool.ask(worker, positions if self._homes is None else given)
                 for report in self._pool.reports(_LOOK_EVERY_S):
                     yield from queue.accept(report.worker, report.outcomes)
                     if report.died is not None:
@@ -83,6 +96,10 @@ class RayEngine:
 # be the cause, the second time it ran alone.
 _KILLS = 2
 
+# Items among which an actor's own are looked for, as a multiple of its room: pictures of several
+# actors, also where dozens of items share one.
+_AHEAD = 64
+
 
 class WorkQueue:
     """Queue that gives each item to one actor and takes one outcome: judged, or given up.
@@ -94,12 +111,16 @@ class WorkQueue:
     Args:
         items: read one by one when an actor has room.
         room: most items of an actor at a time.
+        homes: the actor that had the media last; it gets them again before others do.
     """
 
-    def __init__(self, items: Iterable[Item], room: int) -> None:
+    def __init__(
+        self, items: Iterable[Item], room: int, homes: dict[tuple[str, ...], Hashable] | None = None
+    ) -> None:
         self._feed = iter(items)
-        self._room = room
-        self._next: Item | None = next(self._feed, None)
+        self._room, self._homes = room, homes
+        self._ahead: list[Item] = []
+        self._read()
         self._open: dict[Hashable, dict[int, Item]] = {}
         self._suspects: deque[Item] = deque()
         self._kills: Counter[int] = Counter()
@@ -107,14 +128,14 @@ class WorkQueue:
     @property
     def finished(self) -> bool:
         """Return whether no item is under way and none is left to hand out."""
-        return self._next is None and not self._suspects and not any(self._open.values())
+        return not (self._ahead or self._suspects or any(self._open.values()))
 
     def busy(self, actor: Hashable) -> bool:
         """Return whether the actor has items."""
         return bool(self._open.get(actor))
 
-    def hand_out(self, actor: Hashable) -> list[int]:
-        """Return the positions of more items for an actor; empty if it has enough or none are left.
+    def hand_out(self, actor: Hashable) -> list[Item]:
+        """Return more items for an actor; none if it has enough or none are left.
 
         An actor gets a chunk when a third of its room is free. Items with the same media go to the
         same actor as far as there is room, which is doubled for them.
@@ -123,20 +144,42 @@ class WorkQueue:
         if not assigned and self._suspects:
             suspect = self._suspects.popleft()
             assigned[suspect.position] = suspect
-            return [suspect.position]
+            return [suspect]
         if self._kills.keys() & assigned.keys() or 3 * (self._room - len(assigned)) < self._room:
             return []
-        positions: list[int] = []
+        given: list[Item] = []
         files: tuple[str, ...] = ()
-        while (item := self._next) is not None:
+        while self._ahead:
+            place = self._place(actor)
+            item = self._ahead[place]
             same_media = files and item.sample.files == files
+            if assigned and not same_media and self._is_of_another(item, actor):
+                break
             if len(assigned) >= (2 * self._room if same_media else self._room):
                 break
             assigned[item.position] = item
-            positions.append(item.position)
+            given.append(item)
             files = item.sample.files
-            self._next = next(self._feed, None)
-        return positions
+            if self._homes is not None:
+                self._homes[files] = actor
+            del self._ahead[place]
+            self._read()
+        return given
+
+    def _read(self) -> None:
+        """Read the next item, or as many as an actor's own are looked for among."""
+        count = 1 if self._homes is None else _AHEAD * self._room
+        self._ahead += islice(self._feed, count - len(self._ahead))
+
+    def _is_of_another(self, item: Item, actor: Hashable) -> bool:
+        """Return whether another actor had the media; an actor takes one of these at a time."""
+        homes = self._homes or {}
+        return homes.get(item.sample.files, actor) is not actor
+
+    def _place(self, actor: Hashable) -> int:
+        """Return which of the items ahead is for an actor: one of no other, or else the first."""
+        places = enumerate(self._ahead)
+        return next((at for at, item in places if not self._is_of_another(item, actor)), 0)
 
     def accept(self, actor: Hashable, outcomes: Iterable[ItemOutcome]) -> Iterator[ItemOutcome]:
         """Yield the outcomes of items that the actor has. Ignore all others."""
@@ -246,9 +289,9 @@ class WorkerPool:
         if first is not None:
             self._check_same(facts, first, "the first actor")
 
-    def ask(self, worker: Worker, positions: Sequence[int]) -> None:
+    def ask(self, worker: Worker, given: Sequence[int | Item]) -> None:
         """Send items to an idle worker and request the outcomes that are ready there."""
-        worker.call = worker.actor.exchange.remote(list(positions))
+        worker.call = worker.actor.exchange.remote(list(given))
 
     def reports(self, wait_s: float) -> Iterator[WorkerReport]:
         """Yield what arrived within ``wait_s``. The replacement of a dead actor has begun by then.

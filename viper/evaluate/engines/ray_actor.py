@@ -1,9 +1,9 @@
 """Actor of ``--engine ray``: an engine that answers items by position.
 
-Only positions and results are sent. The actor reads what there is to do itself and returns the
-facts that decide the answers (for an evaluation the manifest that it would write), so that the
-driver can compare configurations. Nothing here imports Ray: the driver makes an actor of
-:class:`ReasonerActor`.
+Only positions and results are sent, or whole items where what there is to do depends on earlier
+results. The actor reads the rest itself and returns the facts that decide the answers (for an
+evaluation the manifest that it would write), so that the driver can compare configurations. Nothing
+here imports Ray: the driver makes an actor of :class:`ReasonerActor`.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class ReasonerActor:
         self._todo: SimpleQueue[Item | None] = SimpleQueue()
         self._done: SimpleQueue[ItemOutcome | BaseException] = SimpleQueue()
         self._stop = threading.Event()
-        self._open = 0
+        self._open: dict[int, Item] = {}
         self._work: Work | None = None
 
     def begin(self) -> Ready | StartFailure:
@@ -124,23 +124,23 @@ class ReasonerActor:
         except ViperError as error:
             return StartFailure(platform.node(), str(error), error.exit_code)
 
-    def exchange(self, positions: Sequence[int]) -> list[bytes]:
-        """Accept more items and return the outcomes that are ready, each pickled.
+    def exchange(self, given: Sequence[int | Item]) -> list[bytes]:
+        """Accept more items, or positions, and return the outcomes that are ready, each pickled.
 
         Returns at once when something is done, after a second at the latest.
         """
         assert self._work is not None
-        self._open += len(positions)
-        for position in positions:
-            self._todo.put(self._work.items[position])
+        for each in given:
+            item = self._work.items[each] if isinstance(each, int) else each
+            self._open[item.position] = item
+            self._todo.put(item)
         packed: list[bytes] = []
         with suppress(Empty):
             while self._open:
                 done = self._done.get(timeout=0.0 if packed else _ANSWER_WITHIN_S)
                 if isinstance(done, BaseException):
                     raise done
-                self._open -= 1
-                packed.append(self._pack(done))
+                packed.append(self._pack(done, self._open.pop(done.position)))
         return packed
 
     def close(self) -> None:
@@ -157,14 +157,12 @@ class ReasonerActor:
         except BaseException as error:  # noqa: BLE001 - raised again in exchange
             self._done.put(error)
 
-    def _pack(self, done: ItemOutcome) -> bytes:
+    def _pack(self, done: ItemOutcome, item: Item) -> bytes:
         try:
             return pickle.dumps(done)
         except Exception as error:  # noqa: BLE001 (boundary: one outcome must not end the others)
             from viper.evaluate.engines.sample_runner import gave_up
             from viper.schema import Failure
 
-            assert self._work is not None
             failure = Failure("internal", f"the outcome cannot be sent: {error}")
-            item = self._work.items[done.position]
             return pickle.dumps(gave_up(item, failure, done.row.seconds))

@@ -97,7 +97,7 @@ class Work:
     """Items with the engine that answers them, in the driver's process or in an actor's.
 
     Attributes:
-        items: in the driver's order, each at its position.
+        items: in the driver's order, each at its position; none if the driver sends them whole.
         facts: JSON values that are the same in the driver and in every actor.
         close: ends what the engine answers with.
     """

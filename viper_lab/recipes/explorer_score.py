@@ -21,22 +21,23 @@ def evaluate(explorer: Path | LLM, *, count: int = 60, seed: int = 0) -> dict[st
     whichever it prefers; ``after a doubt``: one that it has not tried.
     """
     llm = load_llm(explorer)
-    right: dict[str, list[bool]] = defaultdict(list)
+    turns: list[tuple[str, str, Action, set[str]]] = []
     for number in range(count):
         random = Random(f"explorer {seed} {number}")
         sample = text_sample(random, "val", family="question")
         ways = {route.turns[0] for route in routes(sample).values()}
-        for due, prompt, action in _due(workflow(sample, random)):
-            sampling = Sampling(max_tokens=320, stop=STOP)
-            reply = llm.generate([prompt], sampling)[0][0].text
-            predicted = read_action(reply, in_words=False)
-            code = predicted.text if predicted else ""
-            if due == "after a doubt":
-                right[due].append(code in ways and code not in prompt)
-            elif due == "first":
-                right[due].append(code in ways)
-            else:
-                right[due].append(predicted == action)
+        turns += [(*turn, ways) for turn in _due(workflow(sample, random))]
+    replies = llm.generate([turn[1] for turn in turns], Sampling(max_tokens=320, stop=STOP))
+    right: dict[str, list[bool]] = defaultdict(list)
+    for (due, prompt, action, ways), reply in zip(turns, replies, strict=True):
+        predicted = read_action(reply[0].text, in_words=False)
+        code = predicted.text if predicted else ""
+        if due == "after a doubt":
+            right[due].append(code in ways and code not in prompt)
+        elif due == "first":
+            right[due].append(code in ways)
+        else:
+            right[due].append(predicted == action)
     return {name: round(sum(each) / len(each), 4) for name, each in sorted(right.items())}
 
 

@@ -10,9 +10,9 @@ from viper.cli import main
 from viper.profiles import load_profile
 from viper.tuning.agent.tuned_model import tuned_profile
 
-LINE = ["learn", "writer", "world", "--split", "train:question", "--limit", "6", "--programs", "2",
-        "--scenes", "2", "--rounds", "2", "--steps", "2", "--batch", "2", "--rank", "4",
-        "--held-out", "0.4"]  # fmt: skip
+LINE = ["learn", "writer", "world", "--profile", "embedded-small", "--split", "train:question",
+        "--limit", "6", "--programs", "2", "--scenes", "2", "--rounds", "2", "--steps", "2",
+        "--batch", "2", "--rank", "4", "--held-out", "0.4"]  # fmt: skip
 
 
 def viper(*arguments: str) -> int:

@@ -17,15 +17,16 @@ from viper_lab.world.long_clips import long_clip, write_long_clip
 
 Tab = Callable[..., Any]
 
-# Both name what the page draws: boxes of a frame, or ways of tracks.
+# Both name what the page draws: boxes of a frame, or ways of tracks. The clip shows a ring from its
+# first frame to its last, so a page that is opened late sees it as well.
 FRAMES = """
 gate = ((20, 30), (140, 30))
 def execute_command(image):
-    return len(ImagePatch(image).find("cube")) > 0
+    return len(ImagePatch(image).find("ring")) > 0
 """
 TRACKS = """
 def execute_command(video):
-    tracks = VideoSegment(video).tracks("cube", rate=4)
+    tracks = VideoSegment(video).tracks("ring", rate=4)
     return bool(tracks), {"moments": [track["start"] for track in tracks]}
 """
 
@@ -40,7 +41,7 @@ def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str
     program.write_text(request.param)
     process = subprocess.Popen(
         [
-            sys.executable, "-m", "viper", "watch", str(folder), "when <b>a cube</b> is there",
+            sys.executable, "-m", "viper", "watch", str(folder), "when <b>a ring</b> is there",
             "--program", str(program), "--out", str(tmp_path / "out"), "--profile", "embedded",
             "--live", "--no-open",
         ],
@@ -64,9 +65,9 @@ def test_a_watch_is_seen_live(
     address, out, process = served
     kind = request.node.callspec.id
     page = tab(address)
-    assert page.locator("h1").inner_text() == "when <b>a cube</b> is there"
+    assert page.locator("h1").inner_text() == "when <b>a ring</b> is there"
     expect(page.locator("#found rect").first).to_be_visible()
-    expect(page.locator("#found text").first).to_have_text("cube" if kind == "frames" else "1")
+    expect(page.locator("#found text").first).to_have_text("ring" if kind == "frames" else "1")
     expect(page.locator("#found .shape")).to_have_count(1 if kind == "frames" else 0)
     if kind == "tracks":
         assert len(page.locator("#found .way").first.get_attribute("points").split()) > 4
@@ -78,7 +79,7 @@ def test_a_watch_is_seen_live(
     expect(page.locator("#events video").first).to_have_js_property("error", None)
     with page.expect_popup() as opened:
         link.click()
-    expect(opened.value.locator(".program")).to_contain_text("cube")
+    expect(opened.value.locator(".program")).to_contain_text("ring")
     shoot(page, f"watch-{kind}")
     page.close()
     process.send_signal(signal.SIGINT)

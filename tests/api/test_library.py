@@ -38,6 +38,16 @@ def test_a_file_holds_pure_and_tool_routines() -> None:
     assert found.source is not None and found.source.exports == ("get_patch_at_corner",)
 
 
+def test_what_is_stored_differs_if_a_routine_does(tmp_path: Path) -> None:
+    """Also one that runs in the parent, whose text is not stored."""
+    before = library_for(str(written(tmp_path, CORNER.read_text("utf-8")))).stored()
+    changed = CORNER.read_text("utf-8").replace(".mean()", ".max()")
+    after = library_for(str(written(tmp_path, changed))).stored()
+    assert before != after and [each.text for each in before] == [each.text for each in after]
+    (name,) = (each.name for each in before)
+    assert library_for(name, stored=before).stored() == before
+
+
 def test_the_child_gets_what_pure_routines_need_on_their_own_lines() -> None:
     source = load_routine_file(CORNER).source
     assert source is not None

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from run_samples import a_manifest
 
+from viper.api.routine_files import StoredRoutines
 from viper.data.sample import DatasetSpec, Sample
 from viper.evaluate.runs.manifest import (
     Manifest,
@@ -74,6 +75,10 @@ def test_what_changes_no_answer_leaves_the_fingerprint(changes: dict[str, Any]) 
         ({"models": {"llm": "w-5"}}, "model of llm: writer-1234 in the run, w-5 now"),
         ({"models": {"llm": "writer-1234", "vqa": "v"}}, "model of vqa: nothing in the run, v now"),
         ({"set": replace(a_manifest().set, split="val")}, "set split: test in the run, val now"),
+        (
+            {"routines": (StoredRoutines("mine.py", "", (), ("depth",), "ab12"),)},
+            "routines of mine.py: nothing in the run, ab12 now",
+        ),
         (
             {"environment": RunEnvironment({"viper": "0.2.0"}, None, "Linux")},
             "viper: 0.1.0 in the run, 0.2.0 now",

@@ -25,7 +25,7 @@ from viper.data.sample import Sample
 from viper.errors import UnknownNameError
 from viper.evaluate.sample_result import SampleResult
 from viper.jobs.candidates import Candidate
-from viper.jobs.job import Job, read_job
+from viper.jobs.job import Job, mark_of, read_job
 from viper.jobs.outcomes import Outcome, Outcomes
 from viper.jobs.review import answered
 from viper.profiles import load_profile
@@ -403,6 +403,19 @@ def test_a_job_keeps_its_risk_and_the_start_of_its_thresholds(ready: Bench) -> N
     code, _, err = ready.viper("fit", "--out", ready.job, "--trust", "--requests", "4")
     assert code == 0, err
     assert read_job(ready.job).settings.risk == 0.1
+
+
+def test_nothing_that_another_api_or_an_earlier_routine_gave_is_used_again(tmp_path: Path) -> None:
+    """Neither programs that were written for it, nor what came of them."""
+    profile, mine = load_profile("embedded"), tmp_path / "mine.py"
+    text = 'from viper import routine\n\n@routine\ndef part(x: int) -> float:\n    "A part."\n'
+    text += "    return x / NUMBER\n"
+    marks = [mark_of(profile), mark_of(replace(profile, api="abstract+long_video"))]
+    for number in (2, 3):
+        mine.write_text(text.replace("NUMBER", str(number)))
+        marks.append(mark_of(replace(profile, api=f"abstract+{mine}")))
+    assert len({*marks}) == 4
+    assert mark_of(replace(profile, api=profile.document.run.api)) == marks[0]
 
 
 def test_a_fault_of_the_machine_is_not_kept_as_the_programs(tmp_path: Path) -> None:

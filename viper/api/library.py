@@ -54,6 +54,10 @@ class Library:
         """
         return api_set(name, {file.name: file.routines for file in self.files})
 
+    def stored(self) -> tuple[StoredRoutines, ...]:
+        """Return the files as data, which differ if a routine does."""
+        return tuple(file.stored() for file in self.files)
+
     @cached_property
     def tool_routines(self) -> Mapping[str, Routine]:
         """Return the routines of files that run in the parent, by name."""

@@ -47,6 +47,7 @@ class RoutineFile:
         routines: in the order of the file; none if only its stored text is known.
         source: the pure routines in the form for the child; None if there are none.
         tools: names of the routines that run in the parent.
+        digest: of the whole text of the file.
     """
 
     name: str
@@ -54,11 +55,12 @@ class RoutineFile:
     routines: tuple[registry.Routine, ...]
     source: Source | None
     tools: tuple[str, ...] = ()
+    digest: str = ""
 
     def stored(self) -> StoredRoutines:
         """Return what a run stores of the file."""
         source = self.source or Source(self.path.name, "", ())
-        return StoredRoutines(self.name, source.text, source.exports, self.tools)
+        return StoredRoutines(self.name, source.text, source.exports, self.tools, self.digest)
 
 
 @dataclass(frozen=True)
@@ -70,12 +72,15 @@ class StoredRoutines:
         text: the pure routines in the form for the child.
         exports: their names.
         tools: names of the routines that ran in the parent. Their results can be replayed.
+        digest: of the whole text of the file, with the routines that ran in the parent; runs of
+            earlier versions hold none.
     """
 
     name: str
     text: str
     exports: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
+    digest: str = ""
 
     def __post_init__(self) -> None:
         for name in (*self.exports, *self.tools):
@@ -85,8 +90,9 @@ class StoredRoutines:
     def file(self) -> RoutineFile:
         """Return the file without its own code: its text runs in locked children only."""
         path = Path(self.name)
-        source = Source(path.name, self.text, self.exports, trusted=False)
-        return RoutineFile(self.name, path, (), source if self.exports else None, self.tools)
+        text = Source(path.name, self.text, self.exports, trusted=False)
+        source = text if self.exports else None
+        return RoutineFile(self.name, path, (), source, self.tools, self.digest)
 
 
 def load_routine_file(path: Path, name: str | None = None) -> RoutineFile:
@@ -108,7 +114,8 @@ def load_routine_file(path: Path, name: str | None = None) -> RoutineFile:
             raise UsageError(f"{path}:{line}: {routine.name}: {problem}")
     source = _child_source(path, text, routines)
     tools = tuple(routine.name for routine in routines if routine.tool)
-    return RoutineFile(name or str(path), path, routines, source, tools)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return RoutineFile(name or str(path), path, routines, source, tools, digest)
 
 
 def read_source(path: Path, max_bytes: int = MAX_BYTES) -> str:

@@ -36,15 +36,15 @@ from viper.evaluate.engines.sample_runner import (
     items,
 )
 from viper.evaluate.metrics import metric
-from viper.evaluate.runs.manifest import PACKAGES, decisive_tables
+from viper.evaluate.runs.manifest import PACKAGES
 from viper.jobs.answering import DOUBTFUL, JobRunner
 from viper.jobs.job import PROGRAM as JOB_PROGRAM
 from viper.jobs.job import read_job
 from viper.plugins import need_packages
 from viper.profiles import Profile
-from viper.profiles.exported import ExportedProgram
+from viper.profiles.exported import ExportedProgram, deciding_facts
 from viper.reasoner import Reasoner, RunOptions
-from viper.schema import Query, to_json
+from viper.schema import Query
 from viper.storage.cache import ComputeCache
 from viper.storage.json_lines import dumps
 from viper.strategies.extract import shipped_program
@@ -143,10 +143,7 @@ class _Plan:
             code,
             query,
             remote_folder(self.folder) or str(Path(self.folder).resolve()),
-            components.settings.api,
-            [source.text for source in components.library.prelude().sources],
-            decisive_tables(to_json(profile.document)),
-            getattr(toolbox.soft_prompts, "fingerprint", ""),
+            deciding_facts(profile),
             *run_options.changes.items(),
             *([] if record is None else [record.kept, record.weights, record.promise]),
         ]

@@ -100,7 +100,7 @@ def watch(options: WatchOptions, source: str, condition: str) -> int:
     viper watch recordings/ --program crossings.py --out gate --on-event https://example.org/hook
     viper watch rtsp://camera/stream "while the gate is open" --out gate --live
     """
-    from viper.evaluate.runs.manifest import decisive_tables
+    from viper.profiles.exported import deciding_facts
     from viper.reasoner import Reasoner, RunOptions
     from viper.schema import to_json
     from viper.storage.files import write_file
@@ -126,8 +126,8 @@ def watch(options: WatchOptions, source: str, condition: str) -> int:
     gap = next(each for each in (options.gap, usual.gap, hold) if each is not None)
     facts = [
         source if streams else str(Path(source).resolve()), condition, given, options.every,
-        options.margin, hold, gap, options.cooldown, options.api, options.learned,
-        to_json(usual.confirm), decisive_tables(to_json(profile.document)),
+        options.margin, hold, gap, options.cooldown, to_json(usual.confirm),
+        deciding_facts(profile),
     ]  # fmt: skip
     fingerprint = hashlib.sha256(dumps(facts).encode()).hexdigest()[:16]
     with ExitStack() as stack:

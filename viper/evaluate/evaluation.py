@@ -153,7 +153,7 @@ def manifest_of(
         bank_hash=bank_hash if bank else None,
         arguments=tuple(sys.argv),
         execution=execution,
-        routines=tuple(file.stored() for file in components.library.files),
+        routines=components.library.stored(),
     )
 
 

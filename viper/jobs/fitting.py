@@ -226,7 +226,7 @@ class Fitting:
             media=first.kind,
             thresholds=kept[0].thresholds
             or self.components.toolbox.settings.start_thresholds(self_tune=False),
-            routines=tuple(file.stored() for file in self.components.library.files),
+            routines=self.components.library.stored(),
         )
         return record, exported
 

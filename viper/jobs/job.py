@@ -23,16 +23,15 @@ from pathlib import Path
 
 from viper.errors import UsageError
 from viper.evaluate.intervals import Estimate
-from viper.evaluate.runs.manifest import PACKAGES, decisive_tables
+from viper.evaluate.runs.manifest import PACKAGES
 from viper.evaluate.sample_result import Prediction
 from viper.jobs.candidates import Candidate
 from viper.jobs.cases import Label, latest, same_answer
 from viper.jobs.choice import Risk, signs
 from viper.jobs.likeness import Likeness
-from viper.profiles.exported import public_document
+from viper.profiles.exported import deciding_facts
 from viper.profiles.wiring import Profile
 from viper.record import RecordError, record_from_json
-from viper.schema import to_json
 from viper.storage.files import WriterLock, file_errors
 from viper.storage.json_lines import append_line, dumps, read_lines
 from viper.strategies.confidence import probability
@@ -191,8 +190,7 @@ class Job:
 
 def mark_of(profile: Profile) -> str:
     """Return the same letters for profiles, and versions of viper, that answer alike."""
-    document = public_document(to_json(profile.document))
-    facts = version(PACKAGES["viper"]), decisive_tables(document)
+    facts = version(PACKAGES["viper"]), deciding_facts(profile)
     return hashlib.blake2b(dumps(facts).encode(), digest_size=4).hexdigest()
 
 

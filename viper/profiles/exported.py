@@ -17,14 +17,14 @@ from typing import Any
 
 from viper.api.routine_files import StoredRoutines
 from viper.errors import PARSE_ERRORS, UsageError
-from viper.evaluate.runs.manifest import PACKAGES, redacted
+from viper.evaluate.runs.manifest import PACKAGES, decisive_tables, redacted
 from viper.profiles.backends import OUTSIDE, is_installed
 from viper.profiles.document import ProfileDocument
 from viper.profiles.files import SHIPPED
 from viper.profiles.wiring import Profile
 from viper.record import RecordError, record_from_json
 from viper.sandbox.sandbox import Mode
-from viper.schema import Trace
+from viper.schema import Trace, to_json
 from viper.storage.json_lines import plain
 
 # The name in the script to which the literal is assigned.
@@ -54,6 +54,20 @@ def public_document(document: Mapping[str, Any]) -> dict[str, Any]:
     if values.get("path") and Path(values["path"]).expanduser().parent in SHIPPED:
         values["path"] = None
     return values
+
+
+def deciding_facts(profile: Profile) -> list[Any]:
+    """Return what decides the answers of a program, as JSON values: the tables of the profile, the
+    API with the texts of its routines, and what the tools have learned.
+    """
+    document = public_document(to_json(profile.document))
+    prompts = profile.soft_prompts()
+    return [
+        decisive_tables(document),
+        profile.api or profile.document.run.api,
+        to_json(profile.library().stored()),
+        prompts.fingerprint if prompts else "",
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -81,7 +81,7 @@ class Profile(ModelChoices):
         memory_gb = document.max_memory_gb if self.max_memory_gb is None else self.max_memory_gb
         models = ProfileModels(self, int(memory_gb * 2**30) if memory_gb else None)
         pool = DemonstrationPool(state_dir(self.state) / DEMONSTRATIONS)
-        prompts = PromptPool(state_dir(self.state) / PROMPTS) if self.learned else None
+        prompts = self.soft_prompts()
         toolbox = Toolbox(models.tools, document.tools, library.tool_routines, prompts)
         return Components(
             models=models.llms,
@@ -104,6 +104,10 @@ class Profile(ModelChoices):
             styles={role: choice.style for role, choice in document.models.items()},
             sees=frozenset(role for role, choice in document.models.items() if choice.sees),
         )
+
+    def soft_prompts(self) -> PromptPool | None:
+        """Return the pool that the tools use, if they do."""
+        return PromptPool(state_dir(self.state) / PROMPTS) if self.learned else None
 
     def library(self) -> Library:
         """Return the names that programs may call.

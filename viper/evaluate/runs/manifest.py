@@ -224,6 +224,8 @@ def _decisive(manifest: Manifest) -> Iterator[tuple[str, Any]]:
     for name in ("metric", "seeds", "strategy", "api", "prompt_hash", "bank_hash"):
         yield name.replace("_", " "), values[name]
     yield "viper", values["environment"]["versions"].get("viper", _ABSENT)
+    for file in values["routines"]:
+        yield f"routines of {file['name']}", file["digest"]
     yield from _flat(values["settings"], "")
     yield from _flat(_of_document(values), "profile.")
     for role, model in values["models"].items():

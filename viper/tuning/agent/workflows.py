@@ -26,7 +26,7 @@ from viper.evaluate.intervals import Estimate, proportion
 from viper.evaluate.sample_result import SampleResult
 from viper.models.media import media_from
 from viper.reasoner import Reasoner, RunOptions
-from viper.schema import Usage
+from viper.schema import Usage, to_json
 from viper.storage.json_lines import append_line, read_lines
 from viper.strategies.answers import is_desired
 from viper.strategies.base import UsageMeter
@@ -159,7 +159,8 @@ def workflow_work(
     )
     todo = [Item(place, sample, settings.seed) for place, sample in enumerate(samples)]
     engine = LocalEngine(_WorkflowRunner(reasoner, settings), Bounds(workers))
-    return Work(todo, engine, {"made_by": made_by}, reasoner.close)
+    facts = {"made_by": made_by, "routines": to_json(components.library.stored())}
+    return Work(todo, engine, facts, reasoner.close)
 
 
 @dataclass(frozen=True)

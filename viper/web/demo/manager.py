@@ -113,7 +113,7 @@ class DemoRun:
             profile=components.profile_name,
             document=document,
             models=model_ids(reasoner),
-            routines=tuple(file.stored() for file in components.library.files),
+            routines=components.library.stored(),
         )
         return cls(RunStore.resume(folder, manifest))
 

@@ -21,6 +21,7 @@ from viper.commands.evaluating import ProfileRecipe
 from viper.commands.options import ProfileChoice
 from viper.errors import ModelError, UsageError
 from viper.evaluate.campaign import run
+from viper.evaluate.engines import ray as engine
 from viper.evaluate.engines.local import Bounds, LocalEngine
 from viper.evaluate.engines.ray import RayEngine, WorkerPool, manifest_differences, run_manifest
 from viper.evaluate.engines.ray_actor import ActorSettings, EvaluationWork, Recipe
@@ -174,6 +175,18 @@ def test_actors_that_die_at_the_start_end_the_run(tmp_path: Path) -> None:
     ):
         pool.facts()
     assert "\n" not in str(told.value)
+
+
+def test_actors_for_which_there_is_no_room_are_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "_LATE_S", 0.0)
+    said: list[str] = []
+    settings = ActorSettings(BrokenRecipe(deadly=True), str(REPOSITORY), 1, False)
+    pool = WorkerPool(settings, Share(1000.0, 0.5), 1, manifest_differences, said.append)
+    for _ in range(3):
+        assert list(pool.reports(0.1)) == []
+    pool.kill()
+    (line,) = said
+    assert line.endswith("each takes 1000 processors and 0.5 GPUs, and 2 and 0 are free")
 
 
 def test_an_actor_that_sees_other_samples_is_refused(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def opened_pool(
         share = share_of(nodes, actors, cpus, options.gpus_per_actor)
         count = thread_count(threads or max(1, int(share.cpus)))
         settings = ActorSettings(work, str(Path.cwd()), count, bool(share.gpus))
-        pool = WorkerPool(settings, share, actors, differing)
+        pool = WorkerPool(settings, share, actors, differing, lambda text: note(f"viper: {text}"))
         try:
             yield pool, share
         except BaseException:

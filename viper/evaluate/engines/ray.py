@@ -7,9 +7,11 @@ items; the pool replaces actors that die.
 
 from __future__ import annotations
 
+import math
 import pickle
 import sys
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -207,6 +209,9 @@ _FALSE_STARTS = 3
 # their actor may follow each other.
 _DEATHS_IN_A_ROW = 10
 
+# Seconds without an actor after which it is said what they wait for; most have loaded by then.
+_LATE_S = 60.0
+
 # An actor ends its sandbox processes in this time, unless it hangs.
 _CLOSE_S = 5.0
 
@@ -248,6 +253,7 @@ class WorkerPool:
         share: share of the cluster for each actor.
         actors: number of actors; those that do not fit begin when there is room.
         differing: returns in words what differs between the facts of two actors.
+        say: told once in words if no actor begins for long, perhaps since others fill the cluster.
     """
 
     def __init__(
@@ -256,10 +262,12 @@ class WorkerPool:
         share: Share,
         actors: int,
         differing: Callable[[Facts, Facts], Sequence[str]],
+        say: Callable[[str], None] = lambda text: None,
     ) -> None:
         import ray
 
         self._ray, self._settings, self._differing = ray, settings, differing
+        self._share, self._say, self._late = share, say, time.monotonic() + _LATE_S
         actor_class: Any = ray.remote(ReasonerActor)
         self._class = actor_class.options(
             num_cpus=share.cpus, num_gpus=share.gpus, scheduling_strategy="SPREAD"
@@ -306,6 +314,14 @@ class WorkerPool:
                 "--workers need less memory"
             )
         arrived, _ = self._ray.wait(list(calls), num_returns=1, timeout=wait_s)
+        if not arrived and time.monotonic() > self._late:
+            self._late, free = math.inf, self._ray.available_resources()
+            if not any(worker.where for worker in self.workers):
+                self._say(
+                    f"no actor has begun yet; each takes {self._share.cpus:g} processors and "
+                    f"{self._share.gpus:g} GPUs, and {free.get('CPU', 0):g} and "
+                    f"{free.get('GPU', 0):g} are free"
+                )
         for call in arrived:
             worker = calls[call]
             worker.call = None

@@ -20,7 +20,7 @@ from viper.commands import options as cli
 from viper.commands.exported import profile_of, warn_of_models
 from viper.commands.on_ray import opened_engine
 from viper.commands.run_options import GIVEN_PROGRAMS, RayOptions, run_changes, run_settings
-from viper.commands.terminal import evaluation_progress, hint_to_go_on, note
+from viper.commands.terminal import evaluation_progress, hint_to_go_on, note, warn
 from viper.data.own import FolderSamples, folder_samples
 from viper.data.remote import remote_folder
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
@@ -241,7 +241,7 @@ def apply(options: ApplyOptions, program: Path, folder: str) -> int:
         note(f"viper: {doubtful} of {running.total} answers are doubtful and withheld")
     # with Ray the actors see the pictures, and drift is not judged
     for warning in runner.warnings() if isinstance(runner, JobRunner) and not on_ray else ():
-        note(f"viper: warning: {warning}")
+        warn(warning)
     if running.failed:
         kinds = ", ".join(f"{kind} {count}" for kind, count in running.failures.most_common())
         note(f"viper: {running.failed} of {running.total} failed ({kinds}); {out} has the reasons")

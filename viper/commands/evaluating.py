@@ -18,12 +18,12 @@ from typing import Any
 
 import click
 
-from viper.commands.on_ray import choice_of, opened_pool, ray_engine
+from viper.commands.on_ray import choice_of, opened_pool
 from viper.commands.options import ProfileChoice, fetch_models, open_profile
 from viper.commands.profile import echo_weights
 from viper.commands.report import read_run, write_report_page
 from viper.commands.run_options import EvalOptions
-from viper.commands.terminal import evaluation_progress, note, status
+from viper.commands.terminal import evaluation_progress, note, status, warn
 from viper.data.sample import Sample
 from viper.errors import EXIT_FAILED, EXIT_OK
 from viper.evaluate.campaign import Budget, Campaign, run
@@ -117,7 +117,7 @@ def evaluate_set(evaluation: Evaluation, options: EvalOptions) -> int:
 def _first_media(samples: Sequence[Sample]) -> None:
     problems = list(missing_media(samples))
     if problems:
-        note(f"viper: warning: {problems[0]}; see viper data check")
+        warn(f"{problems[0]}; see viper data check")
 
 
 @contextmanager
@@ -192,4 +192,4 @@ def on_ray(
             first = Manifest.from_json(pool.facts())
             manifest = run_manifest(first, evaluation, samples, execution)
             pool.expect(manifest.to_json())
-        yield ray_engine(pool, options.workers), manifest
+        yield RayEngine(pool, options.workers), manifest

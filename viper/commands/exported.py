@@ -17,7 +17,7 @@ import click
 
 from viper.commands import options as cli
 from viper.commands.present import answer_line
-from viper.commands.terminal import echo_json, end_with, note, status
+from viper.commands.terminal import echo_json, end_with, note, status, warn
 from viper.errors import EXIT_FAILED, EXIT_OK, MediaError, UsageError
 from viper.escape import for_terminal
 from viper.evaluate.runs.store import RunStore
@@ -106,7 +106,7 @@ def warn_of_models(exported: ExportedProgram, reasoner: Reasoner) -> None:
     for role, model in reasoner.components.toolbox.models.loaded().items():
         seen, pinned = str(getattr(model, "model_id", "")), exported.models.get(role)
         if pinned and seen and seen != pinned:
-            note(f"viper: warning: the {role} is {seen}; the export used {pinned}")
+            warn(f"the {role} is {seen}; the export used {pinned}")
 
 
 # Ids that differ in a digit are alike; more than three would not help to find the typing error.

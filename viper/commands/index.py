@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 
 from viper.commands.options import ProfileChoice, open_profile, options_as, state_option
-from viper.commands.terminal import Advance, counter, echo_json, echo_table, note
+from viper.commands.terminal import Advance, counter, echo_json, echo_table, note, warn
 from viper.errors import UsageError
 from viper.escape import for_terminal
 from viper.models.media import read_picture
@@ -92,7 +92,7 @@ def text(paths: tuple[Path, ...], name: str, prune: bool, state: Path | None) ->
         done = texts.update(paths, lambda _, read, total: bar(read, total), prune=prune)
     count, first = done.unread
     if count:
-        note(f"viper: warning: {count:,} articles could not be read: {for_terminal(first)}")
+        warn(f"{count:,} articles could not be read: {for_terminal(first)}")
     removed = f", {done.gone} files taken out" if done.gone else ""
     click.echo(
         f"{done.passages:,} passages indexed as {name!r}: {done.read} files read, "

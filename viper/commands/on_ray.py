@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from viper.commands.options import ProfileChoice
 from viper.commands.run_options import RayOptions
-from viper.commands.terminal import note, status
+from viper.commands.terminal import status, warn
 from viper.evaluate.engines.ray import Facts, RayEngine, WorkerPool
 from viper.evaluate.engines.ray_actor import ActorSettings
 from viper.evaluate.engines.ray_cluster import Share, connected, local_cpus, share_of
@@ -40,7 +40,7 @@ def opened_pool(
         share = share_of(nodes, actors, cpus, options.gpus_per_actor)
         count = thread_count(threads or max(1, int(share.cpus)))
         settings = ActorSettings(work, str(Path.cwd()), count, bool(share.gpus))
-        pool = WorkerPool(settings, share, actors, differing, lambda text: note(f"viper: {text}"))
+        pool = WorkerPool(settings, share, actors, differing, warn)
         try:
             yield pool, share
         except BaseException:
@@ -74,13 +74,7 @@ def opened_engine(
     with opened_pool(there, options, threads, differing) as (pool, _):
         with status("starting actors"):
             pool.expect(here.facts)
-        yield ray_engine(pool, options.workers, whole=not here.items)
-
-
-def ray_engine(pool: WorkerPool, in_flight: int, whole: bool = False) -> RayEngine:
-    """Return the engine of a pool, which says each death of an actor."""
-    lost = "viper: warning: an actor died ({}); its unfinished items are answered again"
-    return RayEngine(pool, in_flight, lambda who: note(lost.format(who)), whole)
+        yield RayEngine(pool, options.workers, whole=not here.items)
 
 
 Choice = TypeVar("Choice", bound=ProfileChoice)

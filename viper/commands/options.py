@@ -24,7 +24,7 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from viper.commands.terminal import is_quiet, note, status
+from viper.commands.terminal import is_quiet, note, status, warn
 from viper.errors import MediaError, UsageError
 from viper.escape import for_terminal
 from viper.record import RECORD_SCHEMA
@@ -341,7 +341,7 @@ def read_media(paths: Sequence[str], page: int | None) -> Media:
 
     media = media_from(list(paths), page)
     for text in media.notes:
-        note(f"viper: warning: {for_terminal(text)}")
+        warn(for_terminal(text))
     return media
 
 

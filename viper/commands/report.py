@@ -18,7 +18,7 @@ import click
 
 from viper.api.library import Library, library_for
 from viper.commands.options import DataTrust, OutPath, given_by, option, options_as, root_option
-from viper.commands.terminal import counter, note
+from viper.commands.terminal import counter, note, warn
 from viper.data.sample import Sample
 from viper.errors import SandboxHostError, SandboxUnavailableError, UsageError, ViperError
 from viper.escape import for_terminal
@@ -269,5 +269,5 @@ def library_of(manifest: Manifest, trust: bool) -> Library:
     except UsageError as error:
         if trust:
             raise
-        note(f"viper: warning: {error}; programs that call its routines are not run again")
+        warn(f"{error}; programs that call its routines are not run again")
         return Library()

@@ -11,7 +11,7 @@ from typing import Literal
 import click
 
 from viper.commands.options import DATA_SET, OutPath, option, options_as, seed_field, split_field
-from viper.commands.terminal import echo_json, echo_table, note
+from viper.commands.terminal import echo_json, echo_table, warn
 from viper.data.registry import choose, data_set
 from viper.data.sample import DatasetSpec
 from viper.errors import UsageError
@@ -85,10 +85,10 @@ def score(options: ScoreOptions, name: str) -> None:
         samples, dataset.metric, options.predictions, options.missing
     )
     if scored.duplicates:
-        note(f"viper: warning: {scored.duplicates} duplicate predictions; the last of each counts")
+        warn(f"{scored.duplicates} duplicate predictions; the last of each counts")
     if scored.unknown:
-        note(
-            f"viper: warning: {len(scored.unknown)} predictions are for ids that the set does not "
+        warn(
+            f"{len(scored.unknown)} predictions are for ids that the set does not "
             f"have: {scoring.first_few(scored.unknown)}"
         )
     if options.rows is not None:

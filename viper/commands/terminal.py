@@ -59,6 +59,11 @@ def note(text: object) -> None:
     click.echo(text, err=True)
 
 
+def warn(text: str) -> None:
+    """Print what may be wrong, on stderr."""
+    note(f"viper: warning: {text}")
+
+
 def echo_json(value: Any) -> None:
     """Print a value as one line of JSON."""
     click.echo(json.dumps(value, ensure_ascii=False))

@@ -41,19 +41,12 @@ class RayEngine:
     Args:
         pool: of actors; it is killed if a run ends early.
         in_flight: samples at once in each actor.
-        on_death: called with the actor that died, in words.
         whole: the actors do not know the samples, and get them sent; these can be pickled. An actor
             gets those whose media it saw in earlier runs before it helps another.
     """
 
-    def __init__(
-        self,
-        pool: WorkerPool,
-        in_flight: int,
-        on_death: Callable[[str], None] | None = None,
-        whole: bool = False,
-    ) -> None:
-        self._pool, self._in_flight, self._on_death = pool, in_flight, on_death
+    def __init__(self, pool: WorkerPool, in_flight: int, whole: bool = False) -> None:
+        self._pool, self._in_flight = pool, in_flight
         self._homes: dict[tuple[str, ...], Hashable] | None = {} if whole else None
 
     def run(
@@ -83,9 +76,7 @@ class RayEngine:
                             self._pool.ask(worker, positions if self._homes is None else given)
                 for report in self._pool.reports(_LOOK_EVERY_S):
                     yield from queue.accept(report.worker, report.outcomes)
-                    if report.died is not None:
-                        if self._on_death is not None:
-                            self._on_death(report.died)
+                    if report.died:
                         yield from queue.drop_actor(report.worker)
                 if stop.is_set():
                     return
@@ -238,11 +229,11 @@ class Worker:
 
 @dataclass(frozen=True)
 class WorkerReport:
-    """Outcomes of a worker; ``died`` names an actor that died, in words."""
+    """Outcomes of a worker, or that its actor died."""
 
     worker: Worker
     outcomes: list[ItemOutcome] = field(default_factory=list)
-    died: str | None = None
+    died: bool = False
 
 
 class WorkerPool:
@@ -253,7 +244,8 @@ class WorkerPool:
         share: share of the cluster for each actor.
         actors: number of actors; those that do not fit begin when there is room.
         differing: returns in words what differs between the facts of two actors.
-        say: told once in words if no actor begins for long, perhaps since others fill the cluster.
+        say: told in words of each death of an actor, and once if none begins for long, perhaps
+            since others fill the cluster.
     """
 
     def __init__(
@@ -379,7 +371,9 @@ class WorkerPool:
             fresh = self._new_worker()
             worker.actor, worker.call = fresh.actor, fresh.call
         where = worker.where or "that had not begun"
-        return WorkerReport(worker, died=f"{where}: {self._last_death}")
+        told = f"{where}: {self._last_death}"
+        self._say(f"an actor died ({told}); its unfinished items are answered again")
+        return WorkerReport(worker, died=True)
 
 
 def manifest_differences(expected: Facts, actual: Facts) -> list[str]:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.commands.test_apply import Bench
 from tests.commands.test_bad_input import viper
+from tests.models.test_media import MEDIA
 
 s3fs = pytest.importorskip("s3fs")
 boto3 = pytest.importorskip("boto3")
@@ -71,6 +72,25 @@ def test_a_bucket_is_read_as_a_folder_is(
     _, _, err = viper(capsys, *arguments)
     assert "removed 1 rows of files that changed" in err
     assert rows(tmp_path / "s3.csv")["sub/broken.png"]["failure"] == ""
+
+
+PARTS = """def execute_command(video):
+    segment = VideoSegment(video)
+    return f"{segment.overview(3).num_frames} and {segment.skim(1, 3, 0.5).num_frames}"
+"""
+
+
+def test_parts_of_a_video_of_a_bucket_are_read(
+    bucket: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench = Bench(tmp_path, capsys)
+    bucket.upload_file(str(MEDIA / "clip.mp4"), "photos", "clips/a.mp4")
+    bench.program.write_text(PARTS)
+    bench.pictures = Path("x")
+    arguments = ["s3://photos/clips" if each == "x" else each for each in bench.arguments()]
+    viper(capsys, *arguments)
+    (row,) = rows(bench.table).values()
+    assert (row["answer"], row["failure"]) == ("3 and 4", "")
 
 
 @pytest.mark.parametrize(

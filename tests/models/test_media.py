@@ -1,8 +1,10 @@
 """Pictures and videos nobody vouches for: answered where possible, one clear line where not."""
 
+import pickle
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
@@ -19,6 +21,7 @@ from viper.models import media_files
 from viper.models.decoding import decode
 from viper.models.media import load_media, media_from
 from viper.models.media_files import MAX_FRAMES, opened, rgb
+from viper.schema import clip_id
 
 MEDIA = Path(viper.__file__).parent / "embedded" / "media"
 
@@ -178,6 +181,25 @@ def test_formats_that_start_other_programs_are_refused(tmp_path: Path) -> None:
     (tmp_path / "x.eps").write_text(eps)
     with pytest.raises(MediaError, match="neither a picture nor a video"):
         media_from(tmp_path / "x.eps")
+
+
+def test_parts_of_a_video_are_read_from_its_bytes_as_from_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file that holds them meanwhile goes with the last media that need it."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    part = clip_id(1.0, 1.0, 4)
+    expected = media_from(MEDIA / "clip.mp4").frames(part)
+    media = media_from((MEDIA / "clip.mp4").read_bytes())
+    run = media.for_run()
+    del media
+    assert (run.frames(part) == expected).all() and not run.paths
+    assert pickle.loads(pickle.dumps(run)).source is None
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["bytes"]
+    del run
+    assert not list(tmp_path.iterdir())
+    media_from((MEDIA / "table.png").read_bytes())
+    assert not list(tmp_path.iterdir())
 
 
 def test_bytes_and_gray_arrays_are_pictures(tmp_path: Path) -> None:

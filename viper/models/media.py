@@ -14,7 +14,9 @@ from __future__ import annotations
 import hashlib
 import io
 import re
+import shutil
 import tempfile
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -47,6 +49,19 @@ _IMAGE_ID = re.compile(r"image(?P<image>[0-9]{1,6})|(?P<video>[^#]+)#(?P<frame>[
 _CLIPS_HELD = 3
 
 
+class _OwnFile:
+    """File that media alone have: it is removed with the last of them, or at the end."""
+
+    def __init__(self, data: bytes) -> None:
+        folder = tempfile.mkdtemp(prefix="viper-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self.path = Path(folder) / "bytes"
+        self.path.write_bytes(data)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(None), ()  # another process has no such file
+
+
 @dataclass(frozen=True, eq=False)
 class Media:
     """Media of a query: one or more pictures, or one video.
@@ -74,6 +89,7 @@ class Media:
     notes: tuple[str, ...] = ()
     _hashes: dict[str, str] = field(default_factory=dict, repr=False)
     _clips: ComputeCache = field(default_factory=lambda: ComputeCache(_CLIPS_HELD), repr=False)
+    _file: _OwnFile | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         """Return kind, names and sizes in one line, without pixels."""
@@ -86,6 +102,12 @@ class Media:
         if self.video is not None:
             return "video"
         return "image" if len(self.images) == 1 else "images"
+
+    @property
+    def source(self) -> Path | None:
+        """Return the file of which parts of a video are read, if there is one."""
+        path = self._file.path if self._file else next(iter(self.paths), None)
+        return path if path is not None and path.is_file() else None
 
     @property
     def named_images(self) -> dict[str, Pixels]:
@@ -159,11 +181,11 @@ class Media:
         named = CLIP_ID.fullmatch(name)
         if named is None or self.video is None:
             raise KeyError(name)
-        if not self.paths or not self.paths[0].is_file():
+        if self.source is None:
             raise MediaError("parts of a video are read from its file, which is not there")
         start, length, count = map(int, named.group(1, 2, 3))
         times = [(start + length * number / count) / 1e3 for number in range(count)]
-        read = partial(decode, self.paths[0], times=times, keys=named[4] is not None)
+        read = partial(decode, self.source, times=times, keys=named[4] is not None)
         found: Decoded = self._clips.get((name,), read)[0]
         return found
 
@@ -228,8 +250,9 @@ def media_from(source: Any, page: int | None = None) -> Media:
     if all(isinstance(item, str | Path) for item in items):
         return load_media([Path(item) for item in items], page)
     if len(items) == 1 and isinstance(items[0], bytes):
-        with _file_of(items[0], "bytes") as path:
-            return replace(load_media([path]), paths=())
+        with _file_of(items[0], "bytes") as file:
+            media = load_media([file.path])
+            return replace(media, paths=(), _file=file if media.kind == "video" else None)
     if len(items) == 1 and isinstance(items[0], np.ndarray) and items[0].ndim == 4:
         frames = _checked(items[0], "array")
         return Media(video=frames, names=("array",))
@@ -287,20 +310,18 @@ def picture_from(data: bytes, name: str) -> Pixels:
     Raises:
         MediaError: as for :func:`read_picture`.
     """
-    with _file_of(data, name) as path:
-        return read_picture(path)
+    with _file_of(data, name) as file:
+        return read_picture(file.path)
 
 
 @contextmanager
-def _file_of(data: bytes, name: str) -> Iterator[Path]:
+def _file_of(data: bytes, name: str) -> Iterator[_OwnFile]:
     """Write bytes into a file for a worker. Errors in the block call it by the name."""
-    with tempfile.TemporaryDirectory(prefix="viper-") as folder:
-        path = Path(folder) / "bytes"
-        path.write_bytes(data)
-        try:
-            yield path
-        except MediaError as error:
-            raise MediaError(str(error).replace(str(path), name)) from None
+    file = _OwnFile(data)
+    try:
+        yield file
+    except MediaError as error:
+        raise MediaError(str(error).replace(str(file.path), name)) from None
 
 
 def _load_file(path: Path, page: int | None) -> Media:

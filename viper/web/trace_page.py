@@ -110,7 +110,7 @@ def trace_page(trace: Trace, media: Media, replays: Sequence[Replay], extras: Ex
     shown, closer = shown_pictures(trace), clip_frames(trace)
     moment = None if trace.answer is None or media.video is None else trace.answer.moment
     evidence = "" if moment is None else f"{clip_id(moment, 1, 1)}#0"
-    if moment is not None and media.paths and moment < media.seconds:
+    if moment is not None and media.source and moment < media.seconds:
         closer = [evidence, *closer]
     if not all(name in media.edits for name in shown):  # of a stored run
         media = with_pictures_of(media, (call for one in trace.trials for call in one.tool_calls))

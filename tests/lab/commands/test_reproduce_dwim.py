@@ -16,7 +16,7 @@ from viper_lab.papers.dwim_study import DwimStudy
 
 
 def reproduced(folder: Path) -> tuple[dict[str, object], str]:
-    few = ["--workflows", "6", "--samples", "3", "--steps", "2"]
+    few = ["--workflows", "4", "--samples", "2", "--steps", "2"]
     found = subprocess.run(
         viper("lab", "reproduce", "dwim", "--quick", *few, "--json", "--out", folder),
         capture_output=True,

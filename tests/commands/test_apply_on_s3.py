@@ -97,7 +97,9 @@ def test_parts_of_a_video_of_a_bucket_are_read(
     ("folder", "says"),
     [
         ("s3://absent/x", "s3://absent/x: cannot be listed: "),
+        ("s3://photos/made", "no picture or video in it"),
         ("s3://photos/empty", "no picture or video in it"),
+        ("s3://photos/one.png", "s3://photos/one.png: is a file; expected a folder"),
         ("ftp://photos/x", "ftp:// is not read; expected a folder, or one of s3://, gs://"),
     ],
 )
@@ -105,6 +107,8 @@ def test_a_bucket_that_cannot_be_read_is_one_line(
     bucket: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], folder: str, says: str
 ) -> None:
     bench = Bench(tmp_path, capsys)
+    for name, body in {"one.png": b"x", "made/": b""}.items():
+        bucket.put_object(Bucket="photos", Key=name, Body=body)
     arguments = bench.arguments()
     arguments[2] = folder
     said = bench.refused(*arguments)

@@ -54,6 +54,8 @@ def remote_files(address: str) -> Iterator[tuple[str, str]]:
         found = fsspec.filesystem(scheme, **_FRESH).find(path, detail=True)
     except Exception as error:  # noqa: BLE001 (boundary: each package raises kinds of its own)
         raise UsageError(f"{address}: cannot be listed: {_said(error)}") from None
+    if [*found] == [path] and found[path].get("size"):
+        raise UsageError(f"{address}: is a file; expected a folder with pictures or videos")
     for key, info in sorted(found.items()):
         name = key[len(path) + 1 :]
         is_file = info.get("type") == "file" and name and not name.endswith("/")

@@ -171,7 +171,7 @@ def test_the_check_itself_sees_a_breach(tmp_path: Path, monkeypatch: pytest.Monk
 
 # Lines of code that the product may have, in at most so many files. Whoever adds a feature takes
 # something of its size out, or raises the ceiling with a reason in the commit.
-CEILING_LINES, CEILING_FILES = 55_613, 449
+CEILING_LINES, CEILING_FILES = 55_614, 449
 
 
 def code_lines(path: Path) -> int:

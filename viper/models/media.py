@@ -181,11 +181,12 @@ class Media:
         named = CLIP_ID.fullmatch(name)
         if named is None or self.video is None:
             raise KeyError(name)
-        if self.source is None:
+        source = self.source
+        if source is None:
             raise MediaError("parts of a video are read from its file, which is not there")
         start, length, count = map(int, named.group(1, 2, 3))
         times = [(start + length * number / count) / 1e3 for number in range(count)]
-        read = partial(decode, self.source, times=times, keys=named[4] is not None)
+        read = partial(decode, source, times=times, keys=named[4] is not None)
         found: Decoded = self._clips.get((name,), read)[0]
         return found
 
